@@ -1,0 +1,79 @@
+"""Beat: the periodic table and the fenced scheduler that sends it. It only triggers; the key (job, slot) decides.
+
+One beat holds the lock; another waits and sends nothing. No schedule file: the table is code, and a restarted beat ticks at
+once. Two beats, or none, cannot make a double or a loss.
+"""
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from celery import Celery
+from celery.beat import ScheduleEntry, Scheduler
+from celery.schedules import schedule
+
+from worker_app import runtime, telemetry
+from worker_app.settings import Settings, load
+from worker_app.store.fence import Fence
+from worker_app.worker.heartbeat import ProbeFiles
+
+MAX_LOOP_SECONDS = 5.0  # a tick at least this often: the lock lives 15 s, the probe looks at the tick file
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+
+log = structlog.get_logger(__name__)
+
+
+def periodic_table(settings: Settings) -> dict[str, tuple[float, float]]:
+    """What beat sends: task -> (seconds between two, seconds after which an undelivered one is worthless)."""
+    dispatch, rescue = float(settings.dispatch_interval_seconds), float(settings.rescue_interval_seconds)
+    return {"dispatch_scheduled_syncs": (dispatch, dispatch - 1), "rescue": (rescue, rescue - 1)}
+
+
+class FencedScheduler(Scheduler):
+    """Celery's scheduler in memory, silent unless it holds the lock."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._settings = load()
+        client = runtime.redis_client(self._settings.redis_url.get_secret_value(), connections=2)
+        self._fence = Fence(client, "beat")
+        self._files = ProbeFiles(self._settings.run_dir, "beat")
+        kwargs["max_interval"] = MAX_LOOP_SECONDS
+        super().__init__(*args, **kwargs)
+
+    def setup_schedule(self) -> None:
+        """Take the table; every entry is due at once."""
+        app: Celery = self.app
+        self.data = {
+            name: ScheduleEntry(
+                name=name,
+                task=f"worker_app.tasks.{name}",
+                schedule=schedule(seconds, app=app),
+                options={"expires": expires},
+                last_run_at=LONG_AGO,
+                app=app,
+            )
+            for name, (seconds, expires) in periodic_table(self._settings).items()
+        }
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        """Send what is due if the lock is ours; returns the seconds to the next tick."""
+        self._files.alive()
+        telemetry.BEAT_LAST_TICK.set(time.time())
+        is_held = self._fence.hold()
+        telemetry.BEAT_LEADER.set(int(is_held))
+        if not is_held:
+            return 1.0
+        return min(float(super().tick(*args, **kwargs)), MAX_LOOP_SECONDS)
+
+    def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **kwargs: Any) -> Any:
+        """Send one entry with the number of this holder, so that a worker can drop what an old one sent."""
+        if not self._fence.is_held():
+            return None
+        entry.kwargs = {"epoch": self._fence.epoch}
+        return super().apply_async(entry, producer=producer, advance=advance, **kwargs)
+
+    def close(self) -> None:
+        """Let the next beat begin at once."""
+        self._fence.release()
+        super().close()

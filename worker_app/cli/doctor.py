@@ -1,0 +1,128 @@
+"""Doctor: every setting as it resolved, and what would break a promise, each with its remedy."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import redis
+from rich.console import Console
+
+from worker_app import errors, migrate, queue_depth, queues, settings
+from worker_app.cli import context, output
+from worker_app.runtime import Runtime, build
+from worker_app.settings import Settings
+
+CONNECTIONS_BESIDE = 100  # clients of Redis that are no workers
+PER_WORKER = "2 x slots + 15"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check. The field names are public."""
+
+    check: str
+    ok: bool
+    detail: str  # what was seen; with a fault also the remedy
+
+
+@click.command()
+@output.json_option
+def doctor(as_json: bool) -> None:
+    """Check settings, stores, pools and queues; exit 1 when something needs a person, 78 when a setting is wrong."""
+    chosen = settings.load()
+    findings = list(_findings(chosen))
+    answer = {"settings": chosen.shown(), "checks": findings, "ok": all(item.ok for item in findings)}
+    output.emit(answer, as_json=as_json, show=lambda console: _draw(console, chosen, findings))
+    if not answer["ok"]:
+        raise SystemExit(context.EXIT_FAILED)
+
+
+def _findings(chosen: Settings) -> Iterator[Finding]:
+    profile = chosen.profile
+    yield Finding(
+        "pools",
+        True,
+        f"{profile.slots} slots, {profile.broker_connections} broker, {profile.result_connections} result and "
+        f"{profile.sql_pool_size} SQL connections",
+    )
+    if chosen.clickhouse_url is not None:
+        yield Finding("clickhouse", False, "CLICKHOUSE_URL is set: this release keeps metrics in Postgres; unset it")
+    if chosen.database_url is None:
+        yield Finding("postgres", False, "DATABASE_URL is not set: give postgresql://USER:PASSWORD@HOST:5432/NAME")
+        return
+    runtime = build(chosen, role="doctor")
+    try:
+        yield _check("postgres", lambda: _schema(runtime))
+        yield from _redis(runtime)
+    finally:
+        runtime.close()
+
+
+def _check(name: str, look: Callable[[], tuple[bool, str]]) -> Finding:
+    try:
+        return Finding(name, *look())
+    except errors.StoreAway as error:
+        return Finding(name, False, str(error))
+    except redis.RedisError as error:
+        return Finding(name, False, f"Redis does not answer ({type(error).__name__}); look at REDIS_URL")
+
+
+def _schema(runtime: Runtime) -> tuple[bool, str]:
+    seen = migrate.status(runtime.postgres)
+    return seen.state in ("current", "ahead"), seen.message
+
+
+def _redis(runtime: Runtime) -> Iterator[Finding]:
+    found = _check("redis", lambda: (bool(runtime.redis.ping()), "answers"))
+    yield found
+    if found.ok:
+        yield _check("redis eviction", lambda: _policy(runtime.redis))
+        yield _check("redis persistence", lambda: _persistence(runtime.redis))
+        yield _check("redis clients", lambda: _clients(runtime))
+        yield _check("queues", lambda: _consumers(runtime))
+
+
+def _configuration(client: redis.Redis, name: str) -> str:
+    found: Any = client.config_get(name)
+    return str(found.get(name, "unknown"))
+
+
+def _policy(client: redis.Redis) -> tuple[bool, str]:
+    policy = _configuration(client, "maxmemory-policy")
+    is_good = policy == "noeviction"
+    return (
+        is_good,
+        policy if is_good else f"{policy}: a broker that evicts loses messages; set maxmemory-policy noeviction",
+    )
+
+
+def _persistence(client: redis.Redis) -> tuple[bool, str]:
+    has_log = _configuration(client, "appendonly") == "yes"
+    return has_log, "appendonly yes" if has_log else "appendonly no: a restart delays every message; set appendonly yes"
+
+
+def _clients(runtime: Runtime) -> tuple[bool, str]:
+    most = int(_configuration(runtime.redis, "maxclients"))
+    present = queue_depth.workers(runtime.redis)
+    needed = sum(2 * worker.slots + 15 for worker in present) + CONNECTIONS_BESIDE
+    text = f"{len(present)} workers x ({PER_WORKER}) + {CONNECTIONS_BESIDE} = {needed} of maxclients {most}"
+    return needed <= most, text if needed <= most else f"{text}: raise maxclients"
+
+
+def _consumers(runtime: Runtime) -> tuple[bool, str]:
+    alone = [item.queue for item in queue_depth.depths(runtime.redis) if item.consumers == 0]
+    if not alone:
+        return True, f"all {len(queues.ALL_QUEUES)} queues are consumed"
+    fleets = sorted({str(queues.fleet_of(queue)) for queue in alone})
+    return False, f"nobody consumes {', '.join(alone)}: start a worker of fleet {', '.join(fleets)}"
+
+
+def _draw(console: Console, chosen: Settings, findings: list[Finding]) -> None:
+    output.table("SETTING", "VALUE", rows=list(chosen.shown().items()), empty="")(console)
+    console.print()
+    rows = [("ok" if item.ok else "FAULT", item.check, item.detail) for item in findings]
+    output.table("", "CHECK", "FOUND", rows=rows, empty="")(console)
+
+
+COMMANDS = (doctor,)

@@ -1,0 +1,41 @@
+"""The `dev-hops` command, one file per group of verbs. Every verb takes `--json`; errors name the remedy on standard error."""
+
+import sys
+
+import click
+
+from worker_app import errors, logs
+from worker_app.cli import context, directory, doctor, metrics, queues, roles, runs, schedules, stack
+from worker_app.cli.output import note
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="dev-hops", prog_name="dev-hops")
+def cli() -> None:
+    """Keep development data in sync and turn it into developer-health metrics.
+
+    New here? `dev-hops up` runs everything on this machine and syncs the repository you stand in.
+
+    Exit codes: 0 ok, 1 failed, 2 wrong usage, 75 try again later (a store is away, a schema is behind), 78 wrong configuration.
+    """
+
+
+for module in (stack, directory, schedules, runs, metrics, queues, doctor, roles):
+    for command in module.COMMANDS:
+        cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; a known error is one message and its exit code, never a traceback."""
+    logs.configure("WARNING", "text")
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        note("stopped")
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except errors.DevHopsError as error:
+        note(f"Error: {error}")
+        sys.exit(context.exit_code(error))

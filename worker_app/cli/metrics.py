@@ -1,0 +1,113 @@
+"""Metrics: the computed numbers as a table with bars, as CSV or as JSON."""
+
+import csv
+import io
+from collections import defaultdict
+from datetime import date, datetime
+from itertools import groupby
+
+import click
+from rich.console import Console
+
+from worker_app import errors
+from worker_app.cli import context, output
+from worker_app.cli.directory import org_option
+from worker_app.metrics import commits
+from worker_app.store import metrics, sources
+from worker_app.store.metrics import MetricRow
+
+FIELDS = ("metric", "definition_v", "grain", "grain_id", "day", "value", "num", "den", "n", "coverage", "computed_at")
+BAR_WIDTH = 40
+DAYS_SHOWN = 30
+
+
+@click.group("metrics")
+def metrics_group() -> None:
+    """Metrics: developer-health numbers, computed from what was synced."""
+
+
+@metrics_group.command("show")
+@org_option
+@click.option(
+    "--metric", "names", multiple=True, help=f"One of {', '.join(commits.METRICS)}; may be given more than once."
+)
+@click.option("--grain", type=click.Choice(["org", "repo"]), help="Per organisation or per repository.")
+@click.option("--from", "start", type=click.DateTime(["%Y-%m-%d"]), help="First day, in the organisation's zone.")
+@click.option("--to", "end", type=click.DateTime(["%Y-%m-%d"]), help="Last day, included.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@output.json_option
+def show_metrics(
+    org_name: str | None,
+    names: tuple[str, ...],
+    grain: str | None,
+    start: datetime | None,
+    end: datetime | None,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """Show daily metrics: a table of the latest days and a bar chart; with --json or --csv every row."""
+    if unknown := [name for name in names if name not in commits.METRICS]:
+        raise errors.UsageError(f"metric is {unknown[0]!r}: there are {', '.join(commits.METRICS)}")
+    with context.opened() as runtime, runtime.postgres.transaction() as tx:
+        org = sources.org(tx, org_name)
+        found = metrics.read(
+            tx,
+            org.id,
+            metrics=names,
+            grain=grain,
+            start=start.date() if start else None,
+            end=end.date() if end else None,
+        )
+    if as_csv and not as_json:
+        click.echo(_csv(found), nl=False)
+        return
+    output.emit([_document(row) for row in found], as_json=as_json, show=lambda console: _draw(console, found, grain))
+
+
+def _document(row: MetricRow) -> dict[str, object]:
+    return {name: getattr(row, name) for name in FIELDS}
+
+
+def _csv(found: list[MetricRow]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(FIELDS)
+    for row in found:
+        values = output.document(_document(row))
+        writer.writerow("" if values[name] is None else values[name] for name in FIELDS)
+    return text.getvalue()
+
+
+def _draw(console: Console, found: list[MetricRow], grain: str | None) -> None:
+    shown = [row for row in found if row.grain == (grain or "repo") and row.value is not None]
+    if not shown:
+        console.print("no metrics yet; they follow the first sync of a source", markup=False)
+        return
+    for grain_id, rows in groupby(sorted(shown, key=lambda row: (row.grain_id, row.day)), key=lambda row: row.grain_id):
+        by_day: defaultdict[date, dict[str, MetricRow]] = defaultdict(dict)
+        for row in rows:
+            by_day[row.day][row.metric] = row
+        console.print(f"\n[bold]{grain_id}[/bold]" if "[" not in grain_id else grain_id)
+        draw_days(console, by_day)
+
+
+def draw_days(console: Console, by_day: dict[date, dict[str, MetricRow]]) -> None:
+    """Draw the latest days of one grain: its metrics as columns, the first of them as a bar."""
+    days = sorted(by_day)[-DAYS_SHOWN:]
+    names = [name for name in commits.METRICS if any(name in by_day[day] for day in days)]
+    most = max((by_day[day][names[0]].value or 0.0 for day in days if names[0] in by_day[day]), default=0.0)
+    rows = []
+    for day in days:
+        values = [by_day[day][name].value if name in by_day[day] else None for name in names]
+        coverage = min(row.coverage for row in by_day[day].values())
+        rows.append((day.isoformat(), *values, f"{coverage:.0%}", _bar(values[0], most)))
+    output.table("DAY", *(name.upper() for name in names), "COVERAGE", names[0].upper(), rows=rows, empty="")(console)
+    if len(by_day) > len(days):
+        console.print(f"… and {len(by_day) - len(days)} earlier days; --json or --csv shows all", markup=False)
+
+
+def _bar(value: float | None, most: float) -> str:
+    return "█" * max(1, round(BAR_WIDTH * value / most)) if value and most else ""
+
+
+COMMANDS = (metrics_group,)

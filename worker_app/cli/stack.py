@@ -1,0 +1,3 @@
+"""placeholder"""
+
+COMMANDS: tuple[object, ...] = ()

@@ -1,0 +1,81 @@
+"""Daily: the metrics run of an organisation. Every day that records touched is computed anew, oldest first, in short steps."""
+
+from datetime import date
+from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
+
+from worker_app import errors
+from worker_app.jobs import RunState
+from worker_app.metrics import commits, days
+from worker_app.metrics.commits import Place
+from worker_app.records import Commit, Source
+from worker_app.store import metrics, records, runs, sources
+from worker_app.store.metrics import TouchedDay
+from worker_app.store.postgres import Postgres, Transaction
+from worker_app.store.sources import Org
+from worker_app.sync import lease
+
+DAYS_PER_STEP = 100  # one transaction each: some seconds of work even for a busy organisation
+
+
+def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int) -> int | None:
+    """Compute all touched days of the run's organisation and close it; returns how many. None: a duplicate message."""
+    owner, done = uuid4(), 0
+    with postgres.transaction() as tx:
+        claimed = runs.claim(tx, run_id, owner, "compute", lease_seconds)
+    if claimed is None:
+        return None
+
+    def renew() -> bool:
+        with postgres.transaction() as tx:
+            return runs.renew(tx, run_id, owner, lease_seconds)
+
+    with lease.kept(renew, lease_seconds) as lost:
+        while computed := _step(postgres, claimed.org_id):
+            done += computed
+            if lost.is_set():
+                raise errors.LeaseLost(f"run {run_id} was taken over")
+    with postgres.transaction() as tx:
+        if not runs.close(tx, run_id, owner, RunState.SUCCEEDED):
+            raise errors.LeaseLost(f"run {run_id} was taken over")
+    return done
+
+
+def _step(postgres: Postgres, org_id: UUID) -> int:
+    """Compute the oldest touched days in one transaction; returns how many, 0 when none is left."""
+    with postgres.transaction() as tx:
+        metrics.lock_org(tx, org_id)
+        touched = metrics.touched_days(tx, org_id, DAYS_PER_STEP)
+        if not touched:
+            return 0
+        org = sources.org(tx, org_id)
+        rows = commits.rows(*_inputs(tx, org, touched))
+        metrics.replace_days(tx, org_id, commits.METRICS, touched, rows)
+    return len(touched)
+
+
+def _inputs(
+    tx: Transaction, org: Org, touched: list[TouchedDay]
+) -> tuple[list[tuple[date, Place, Commit]], Place, dict[tuple[Place, date], days.Reading]]:
+    """The commits of the touched days, the organisation's grain, and how completely each grain was read on each day."""
+    zone, wanted = ZoneInfo(org.tz), {item.day for item in touched}
+    org_place = Place("org", str(org.id))
+    found = []
+    for day in sorted(wanted):
+        start, end = days.start_of(day, zone), days.end_of(day, zone)
+        found += [
+            (day, commits.repo_place(provider, host, commit.repo_ext_id), commit)
+            for _, provider, host, commit in records.commits_between(tx, org.id, start, end)
+        ]
+    starts, known = sources.complete_starts(tx, org.id, "commits"), sources.sources(tx, org.id)
+    readings = {}
+    for day in wanted:
+        end = days.end_of(day, zone)
+        readings[org_place, day] = days.reading(starts.values(), end)
+        for source in known:
+            readings[_place(source), day] = days.reading([starts.get(source.id)], end)
+    return found, org_place, readings
+
+
+def _place(source: Source) -> Place:
+    return commits.repo_place(source.provider, source.host, source.ext_id)

@@ -1,0 +1,1 @@
+"""The Postgres schema, one numbered Alembic revision a file."""

@@ -1,0 +1,319 @@
+"""Settings: the one reader of the environment, read once into a frozen object.
+
+Each name may end in `_FILE`: then the value is read from that file. An empty value counts as unset. Everything that is
+wrong or contradicts itself comes out in one SettingsError (exit code 78), each line with the name, the value and the
+remedy; the value of a secret is never in it. Where `DATABASE_URL` is unset, the stores of a running `dev-hops up` in
+`DEV_HOPS_DIR` fill in what the environment leaves open.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from celery_utils import PerformanceProfile, ProfileError
+from worker_app import errors, queues
+
+Fleet = Literal["worker", "worker-ingest", "worker-heavy"]
+Positive = Annotated[int, Field(ge=1)]
+DEFAULT_REDIS_URL = "redis://localhost:6379/0"
+DEFAULT_DIR = Path("~/.local/share/dev-hops")
+
+
+class Settings(BaseSettings):
+    """Everything that the environment decides. Defaults are production defaults; times are seconds."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True)
+
+    celery_pool: Literal["gevent", "prefork", "threads", "solo"] = Field(
+        "gevent", description="pool of the worker: gevent or prefork keep every promise"
+    )
+    celery_autoscale: Annotated[tuple[int, int] | None, NoDecode] = Field(
+        None, description="slots as `max,min`, for example 20,2; wins over CELERY_CONCURRENCY"
+    )
+    celery_concurrency: Positive = Field(4, description="slots of the worker when CELERY_AUTOSCALE is not set")
+    celery_queues: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="queues to consume, separated by commas; unset: those of DEV_HOPS_FLEET"
+    )
+    dev_hops_fleet: Fleet = Field("worker", description="fleet of this worker: worker, worker-ingest or worker-heavy")
+    redis_url: SecretStr = Field(SecretStr(DEFAULT_REDIS_URL), description="Redis for locks, gates and presence")
+    celery_broker_url: SecretStr | None = Field(None, description="Redis that carries the messages; unset: REDIS_URL")
+    celery_result_backend: SecretStr | None = Field(None, description="Redis that keeps results; unset: the broker")
+    database_url: SecretStr | None = Field(
+        None,
+        description="Postgres, the truth: postgresql://USER:PASSWORD@HOST:5432/NAME; every role but flower needs it",
+    )
+    clickhouse_url: SecretStr | None = Field(
+        None, description="ClickHouse for metrics; unset: metrics stay in Postgres"
+    )
+    credential_keys: SecretStr | None = Field(
+        None, description="key ring `k2:base64,k1:base64`; the first writes, all read"
+    )
+    auto_run_migrations: Literal["false"] = Field(
+        "false", description="only false is accepted: `dev-hops migrate` alone changes a schema"
+    )
+    gate_outage: Literal["local", "closed", "open"] = Field(
+        "local", description="what the rate-limit gate does while Redis is away"
+    )
+    flower_basic_auth: SecretStr | None = Field(
+        None, description="`user:password` of Flower; without it Flower does not start"
+    )
+    api_token: SecretStr | None = Field(
+        None, description="bearer token of the API; without it only the open paths answer"
+    )
+    autoscale_token: SecretStr | None = Field(
+        None, description="bearer token that opens GET /autoscale/* and nothing else"
+    )
+
+    worker_prefetch_multiplier: Positive = Field(1, description="messages held per slot")
+    worker_max_tasks_per_child: Positive = Field(100, description="tasks per slot before the process is renewed")
+    worker_max_memory_per_child_mb: Positive | None = Field(None, description="megabytes before the process is renewed")
+    worker_drain_seconds: Positive = Field(240, description="time for running tasks after SIGTERM")
+    worker_send_task_events: bool = Field(False, description="task events for Flower")
+    visibility_timeout_seconds: Positive = Field(
+        3600, description="after which another worker may take an unacknowledged message"
+    )
+    task_time_limit_seconds: Positive = Field(3000, description="hard limit of one task")
+    result_expires: Positive = Field(3600, description="life of a task result")
+    result_backend_max_retries: Annotated[int, Field(ge=0)] = Field(3, description="tries more to store a result")
+    broker_pool_limit: Positive = Field(10, description="connections for publishing")
+    redis_max_connections: Positive | None = Field(
+        None, description="connections of the result backend; unset: max(50, slots + 10)"
+    )
+    batch_lease_seconds: Positive = Field(300, description="life of a batch's lease between two renewals")
+    batch_deadline_seconds: Positive = Field(300, description="after which a batch yields its slot at its cursor")
+    sync_concurrency_per_provider: Positive = Field(
+        8, description="batches released at once per organisation and provider"
+    )
+    sync_run_max_batches: Positive = Field(5000, description="batches of one run; more is refused when it is planned")
+    schedule_min_interval_seconds: Positive = Field(300, description="least distance of two slots of a schedule")
+    dispatch_interval_seconds: Positive = Field(300, description="beat sends dispatch_scheduled_syncs this often")
+    rescue_interval_seconds: Positive = Field(60, description="beat sends rescue this often")
+    outbox_poll_seconds: Positive = Field(
+        12, description="the relay looks for owed messages this often, beside its own commits"
+    )
+    outbox_max_depth: Positive = Field(10_000, description="messages in a queue above which the rest waits in Postgres")
+    schema_wait_seconds: Annotated[int, Field(ge=0)] = Field(
+        60, description="a role waits this long for its schema, then exits 75"
+    )
+
+    git_mirrors_dir: Path = Field(
+        Path("/var/tmp/dev-hops/mirrors"),  # noqa: S108 - a cache that may be lost at any moment; the reader makes it private
+        description="folder of the bare clones; a cache",
+    )
+    git_allow_file: bool = Field(False, description="read repositories by path; only for `dev-hops up` and tests")
+    run_dir: Path = Field(Path("/run/worker"), description="folder of the probe files")
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        9464, description="port of a worker's telemetry; 0: off"
+    )
+    api_host: str = Field("0.0.0.0", description="address on which the API listens")  # noqa: S104 - a container's door
+    api_port: Annotated[int, Field(ge=1, le=65535)] = Field(8000, description="port of the API")
+    flower_host: str = Field("0.0.0.0", description="address on which Flower listens")  # noqa: S104 - a container's door
+    flower_port: Annotated[int, Field(ge=1, le=65535)] = Field(5555, description="port of Flower")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="least level that is logged")
+    log_format: Literal["json", "text"] = Field("json", description="one JSON document a line, or text for people")
+    dev_hops_dir: Path = Field(DEFAULT_DIR, description="folder of `dev-hops up`")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take values from `load` alone: it has merged the environment, the `_FILE` names and a running `up`."""
+        return (init_settings,)
+
+    @field_validator("auto_run_migrations", mode="before")
+    @classmethod
+    def _refuse_own_migrations(cls, value: object) -> object:
+        if str(value).lower() != "false":
+            raise ValueError("only `dev-hops migrate` may change a schema; set it to false or leave it unset")
+        return "false"
+
+    @field_validator("celery_autoscale", mode="before")
+    @classmethod
+    def _parse_autoscale(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        parts = value.split(",")
+        if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+            raise ValueError("it is `max,min`, two whole numbers, for example 20,2")
+        highest, lowest = (int(part) for part in parts)
+        if not 1 <= lowest <= highest:
+            raise ValueError("it is `max,min` with max >= min >= 1, for example 20,2")
+        return highest, lowest
+
+    @field_validator("celery_queues", mode="before")
+    @classmethod
+    def _parse_queues(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        names = tuple(name.strip() for name in value.split(",") if name.strip())
+        if unknown := [name for name in names if name not in queues.ALL_QUEUES]:
+            raise ValueError(f"no such queue: {', '.join(unknown)}; there are {', '.join(queues.ALL_QUEUES)}")
+        return names
+
+    @field_validator("redis_url", "celery_broker_url", "celery_result_backend", mode="after")
+    @classmethod
+    def _check_redis(cls, value: SecretStr | None) -> SecretStr | None:
+        if value and urlsplit(value.get_secret_value()).scheme not in ("redis", "rediss"):
+            raise ValueError("it is redis://[:PASSWORD@]HOST:PORT/DATABASE or rediss://…")
+        return value
+
+    @field_validator("database_url", mode="after")
+    @classmethod
+    def _check_database(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None:
+            return None
+        scheme, _, rest = value.get_secret_value().partition("://")
+        if scheme not in ("postgresql", "postgres", "postgresql+psycopg2"):
+            raise ValueError("it is postgresql://USER:PASSWORD@HOST:PORT/NAME")
+        return SecretStr(f"postgresql+psycopg2://{rest}")  # one spelling inside, whichever a platform hands out
+
+    @property
+    def broker_url(self) -> str:
+        """The broker's address, password included."""
+        return (self.celery_broker_url or self.redis_url).get_secret_value()
+
+    @property
+    def result_backend(self) -> str:
+        """The result backend's address, password included."""
+        return (self.celery_result_backend or self.celery_broker_url or self.redis_url).get_secret_value()
+
+    @property
+    def consumed_queues(self) -> tuple[str, ...]:
+        """The queues that this worker takes from."""
+        return self.celery_queues or queues.FLEETS[self.dev_hops_fleet]
+
+    @property
+    def profile(self) -> PerformanceProfile:
+        """The performance profile of this process. Raises ProfileError when the values contradict one another."""
+        return PerformanceProfile(
+            pool=self.celery_pool,
+            concurrency=self.celery_concurrency,
+            autoscale=self.celery_autoscale,
+            prefetch_multiplier=self.worker_prefetch_multiplier,
+            max_tasks_per_child=self.worker_max_tasks_per_child,
+            max_memory_per_child_mb=self.worker_max_memory_per_child_mb,
+            result_expires_seconds=self.result_expires,
+            result_backend_max_retries=self.result_backend_max_retries,
+            broker_pool_limit=self.broker_pool_limit,
+            redis_max_connections=self.redis_max_connections,
+            visibility_timeout_seconds=self.visibility_timeout_seconds,
+            task_time_limit_seconds=self.task_time_limit_seconds,
+            send_task_events=self.worker_send_task_events,
+        )
+
+    def require_database(self) -> str:
+        """The database's address; raises SettingsError with the remedy where none is set."""
+        if self.database_url is None:
+            raise errors.SettingsError(
+                "DATABASE_URL is not set: give postgresql://USER:PASSWORD@HOST:5432/NAME, or run `dev-hops up` first"
+            )
+        return self.database_url.get_secret_value()
+
+    def shown(self) -> dict[str, str]:
+        """Every name with its resolved value as text, secrets masked: what `dev-hops doctor` prints."""
+        return {name.upper(): _shown(getattr(self, name)) for name in type(self).model_fields}
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, SecretStr):
+        return _masked(value.get_secret_value())
+    if isinstance(value, tuple):
+        return ",".join(str(item) for item in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def _masked(text: str) -> str:
+    """A URL without its password, or nothing but stars for any other secret."""
+    parts = urlsplit(text)
+    if not parts.hostname:
+        return "***"
+    user = f"{parts.username or ''}:***@" if parts.password or parts.username else ""
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{user}{parts.hostname}{port}{parts.path}"
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings from `environ` (default: this process's environment).
+
+    Raises SettingsError with every fault in one message.
+    """
+    given = dict(os.environ if environ is None else environ)
+    values, faults = _from_files(given)
+    folder = Path(values.get("DEV_HOPS_DIR") or DEFAULT_DIR).expanduser()
+    values["DEV_HOPS_DIR"] = str(folder)
+    if not values.get("DATABASE_URL"):
+        values = _of_running_up(folder) | {name: value for name, value in values.items() if value}
+    known = {name: values[name.upper()] for name in Settings.model_fields if values.get(name.upper())}
+    try:
+        settings = Settings.model_validate(known)
+        if not faults:
+            _check_profile(settings)
+    except ValidationError as error:
+        faults += [_fault(dict(item), values) for item in error.errors(include_url=False, include_input=False)]
+        raise errors.SettingsError("\n".join(faults)) from None
+    if faults:
+        raise errors.SettingsError("\n".join(faults))
+    return settings
+
+
+def _from_files(given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The environment with each `NAME_FILE` replaced by the content of that file, and what is wrong with those files."""
+    values, faults = dict(given), []
+    for name in (field.upper() for field in Settings.model_fields):
+        path = given.get(f"{name}_FILE")
+        if not path:
+            continue
+        if given.get(name):
+            faults.append(f"{name} and {name}_FILE are both set: keep one of them")
+            continue
+        try:
+            values[name] = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            faults.append(
+                f"{name}_FILE is {path}: it cannot be read ({type(error).__name__}); name a readable text file"
+            )
+    return values, faults
+
+
+def _of_running_up(folder: Path) -> dict[str, str]:
+    """What a running `dev-hops up` in `folder` left for others, empty where none runs."""
+    try:
+        content: Any = json.loads((folder / "env.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(name): str(value) for name, value in content.items()} if isinstance(content, dict) else {}
+
+
+def _check_profile(settings: Settings) -> None:
+    try:
+        settings.profile  # noqa: B018 - building it is the check
+    except ProfileError as error:
+        raise errors.SettingsError(str(error)) from None
+
+
+def _fault(item: Mapping[str, Any], values: Mapping[str, str]) -> str:
+    """One line for one fault: name, value unless it is a secret, remedy."""
+    name = str(item["loc"][0]).upper()
+    annotation = str(Settings.model_fields[name.lower()].annotation)
+    value = "***" if "SecretStr" in annotation else repr(values.get(name, ""))
+    return f"{name} is {value}: {str(item['msg']).removeprefix('Value error, ')}"
+
+
+def role_environment(changes: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment with `changes`: for a program that takes its place or that it starts."""
+    return {**os.environ, **changes}

@@ -1,0 +1,147 @@
+"""Sync batches: claim, checkpoint, give back and close. Every statement compares the owner of the lease."""
+
+import json
+from collections.abc import Mapping
+from uuid import UUID
+
+from sqlalchemy import text
+
+from worker_app import errors
+from worker_app.jobs import Batch, BatchEnd, BatchState
+from worker_app.store import runs
+from worker_app.store.postgres import Transaction, statement
+
+
+def claim(tx: Transaction, batch_id: UUID, owner: UUID, *, lease_seconds: int, cap: int) -> Batch | None:
+    """Take a batch under a lease. None: a duplicate message, or the cap is reached and the batch went back to planned."""
+    place = tx.execute(text("SELECT org_id, provider FROM sync_batches WHERE id = :id"), {"id": batch_id}).one_or_none()
+    if place is None:
+        return None
+    runs.lock_cap(tx, place.org_id, place.provider)
+    row = tx.execute(
+        statement("claim_batch"), {"batch_id": batch_id, "owner": owner, "lease_seconds": lease_seconds, "cap": cap}
+    ).one_or_none()
+    if row is not None:
+        return Batch(
+            id=row.id,
+            run_id=row.run_id,
+            org_id=row.org_id,
+            provider=row.provider,
+            source_id=row.source_id,
+            dataset=row.dataset,
+            owner=owner,
+            attempt=row.attempt,
+            claimed_at=row.claimed_at,
+            walk=row.walk,
+            position=row.position,
+        )
+    tx.execute(
+        text(
+            "UPDATE sync_batches SET state = 'planned' WHERE id = :id AND state IN ('queued', 'deferred') "
+            "AND (not_before IS NULL OR not_before <= now())"
+        ),
+        {"id": batch_id},
+    )
+    return None
+
+
+def begin(tx: Transaction, batch: Batch, walk: Mapping[str, object] | None) -> None:
+    """Store the frozen frame of the walk (None: forget it) and start at its first position. Raises LeaseLost."""
+    done = tx.execute(
+        text(
+            "UPDATE sync_batches SET walk = CAST(:walk AS jsonb), cursor = NULL WHERE id = :id AND lease_owner = :owner "
+            "AND state = 'running'"
+        ),
+        {"id": batch.id, "owner": batch.owner, "walk": None if walk is None else json.dumps(walk)},
+    )
+    _require(done.rowcount, batch)
+
+
+def checkpoint(
+    tx: Transaction, batch: Batch, *, position: str | None, records: int, replaced_bytes: int, lease_seconds: int
+) -> None:
+    """Store where the walk stands, before the page's records, in the same transaction. Raises LeaseLost: write nothing.
+
+    A run that nobody wants any more counts as lost too: its batch stops at this page.
+    """
+    done = tx.execute(
+        text(
+            "UPDATE sync_batches SET cursor = jsonb_build_object('position', CAST(:position AS text)), pages = pages + 1, "
+            "records = records + :records, replaced_bytes = replaced_bytes + :replaced, stalled_since = NULL, "
+            "lease_until = now() + make_interval(secs => :lease) WHERE id = :id AND lease_owner = :owner AND state = 'running'"
+        ),
+        {
+            "id": batch.id,
+            "owner": batch.owner,
+            "position": position,
+            "records": records,
+            "replaced": replaced_bytes,
+            "lease": lease_seconds,
+        },
+    )
+    _require(done.rowcount, batch)
+
+
+def renew(tx: Transaction, batch: Batch, lease_seconds: int) -> bool:
+    """Push the end of the lease out; False when another owner has the batch."""
+    done = tx.execute(
+        text(
+            "UPDATE sync_batches SET lease_until = now() + make_interval(secs => :lease) "
+            "WHERE id = :id AND lease_owner = :owner AND state = 'running'"
+        ),
+        {"id": batch.id, "owner": batch.owner, "lease": lease_seconds},
+    )
+    return done.rowcount == 1
+
+
+def give_back(
+    tx: Transaction,
+    batch: Batch,
+    state: BatchState,
+    *,
+    wait_seconds: float = 0,
+    is_fault: bool = False,
+    error: str | None = None,
+    error_class: str | None = None,
+    defer_reason: Mapping[str, str] | None = None,
+) -> bool:
+    """Give the batch back with its cursor: planned or queued (a drain, a deadline, a fault) or deferred (a wait).
+
+    A batch given back as planned needs `runs.release` in the same transaction. False when another owner has it.
+    """
+    row = tx.execute(
+        statement("give_back_batch"),
+        {
+            "batch_id": batch.id,
+            "owner": batch.owner,
+            "state": state.value,
+            "wait_seconds": wait_seconds,
+            "spent": int(is_fault),
+            "error": error,
+            "error_class": error_class,
+            "defer_reason": None if defer_reason is None else json.dumps(defer_reason),
+        },
+    ).one()
+    return bool(row.given)
+
+
+def close(tx: Transaction, batch_id: UUID, owner: UUID, end: BatchEnd) -> bool:
+    """Close the batch and count it in its run, once; False when another owner was here."""
+    row = tx.execute(
+        statement("close_batch"),
+        {
+            "batch_id": batch_id,
+            "owner": owner,
+            "state": end.state.value,
+            "complete": end.is_complete,
+            "incomplete_reason": end.incomplete_reason,
+            "error_class": end.error_class,
+            "error": end.error,
+        },
+    ).one()
+    return bool(row.closed)
+
+
+def _require(changed: int, batch: Batch) -> None:
+    if changed != 1:
+        raise errors.LeaseLost(f"batch {batch.id} belongs to another worker or is closed")

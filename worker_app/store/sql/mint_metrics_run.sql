@@ -1,0 +1,6 @@
+-- The metrics run that follows a sync run, in the transaction that closes it; its uuid5 id makes it one.
+WITH r AS (
+  INSERT INTO sync_runs (id, org_id, kind, trigger, wakes, deadline_at)
+  VALUES (:id, :org_id, 'metrics', :trigger, 1, now() + interval '24 hours') ON CONFLICT DO NOTHING RETURNING id)
+INSERT INTO task_outbox (dedupe, org_id, task, queue, kwargs)
+SELECT 'run/' || id || '/dispatch/1', :org_id, 'compute_daily_metrics', 'metrics', jsonb_build_object('run_id', id) FROM r

@@ -1,0 +1,209 @@
+"""Batch: one source, one dataset, one window. Read page by page; each page's records and position are one transaction.
+
+A batch is resumable at its cursor and owned through a lease, so a killed worker costs the page it was on. It yields its slot
+after a while, and at once when its worker drains; neither spends an attempt.
+"""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import structlog
+
+from worker_app import errors, retry
+from worker_app.jobs import Batch, BatchEnd, BatchState
+from worker_app.records import Page, Reader, Source, Walk
+from worker_app.store import batches, records, runs, sources
+from worker_app.store.postgres import Postgres
+from worker_app.sync import lease
+
+ERROR_LENGTH = 2000  # characters of a message that are stored
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long and how wide a batch may run; times are seconds."""
+
+    lease_seconds: int
+    deadline_seconds: int  # after which it yields at its cursor
+    cap: int  # running batches per organisation and provider
+
+
+def run(
+    postgres: Postgres,
+    batch_id: UUID,
+    *,
+    reader_of: Callable[[str, str], Reader],
+    bounds: Bounds,
+    is_draining: Callable[[], bool],
+) -> str:
+    """Run one batch from its cursor. Returns how it ended, as a word for logs and telemetry.
+
+    `duplicate`, `succeeded`, `incomplete`, `yielded`, `drained`, `retried`, `failed` or `lost`. A second message for the same
+    batch is a duplicate and does nothing.
+    """
+    with postgres.transaction() as tx:
+        batch = batches.claim(tx, batch_id, uuid4(), lease_seconds=bounds.lease_seconds, cap=bounds.cap)
+    if batch is None:
+        return "duplicate"
+    structlog.contextvars.bind_contextvars(
+        org_id=str(batch.org_id), run_id=str(batch.run_id), provider=batch.provider, attempt=batch.attempt
+    )
+    work = _Work(postgres, batch, bounds)
+    try:
+        with lease.kept(work.renew, bounds.lease_seconds) as lost:
+            return work.walk(reader_of(batch.provider, batch.dataset), lambda: lost.is_set(), is_draining)
+    except errors.LeaseLost as error:
+        log.warning("batch.lost", error=str(error))
+        return "lost"
+    except errors.PermanentError as error:
+        return work.fail(error)
+    except errors.TransientError as error:
+        return work.retry(error)
+
+
+class _Work:
+    """A claimed batch on its way through one lease."""
+
+    def __init__(self, postgres: Postgres, batch: Batch, bounds: Bounds) -> None:
+        self.postgres = postgres
+        self.batch = batch
+        self.bounds = bounds
+
+    def renew(self) -> bool:
+        with self.postgres.transaction() as tx:
+            return batches.renew(tx, self.batch, self.bounds.lease_seconds)
+
+    def walk(self, reader: Reader, is_lost: Callable[[], bool], is_draining: Callable[[], bool]) -> str:
+        deadline = time.monotonic() + self.bounds.deadline_seconds
+        source, walk = self._frame(reader)
+        position = self.batch.position if self.batch.walk is not None else None
+        is_complete, reason = walk.incomplete_reason is None, walk.incomplete_reason
+        with closing(reader.read(source, walk, position)) as pages:  # type: ignore[type-var]
+            for page in pages:
+                self._store(source, walk, page)
+                if not page.complete:
+                    is_complete, reason = False, page.reason
+                if page.next is None:
+                    return self._succeed(source, walk, is_complete, reason)
+                if is_lost():
+                    raise errors.LeaseLost(f"batch {self.batch.id} was taken over")
+                if is_draining():
+                    return self._give_back("drained")
+                if time.monotonic() >= deadline:
+                    return self._give_back("yielded")
+        raise errors.TransientError(f"the reader of {self.batch.provider} ended without a last page")
+
+    def _frame(self, reader: Reader) -> tuple[Source, Walk]:
+        """The source and the frame of its walk: the stored one, or a new one from the cursor."""
+        batch = self.batch
+        with self.postgres.transaction() as tx:
+            found = sources.sources(tx, batch.org_id, ids=[batch.source_id])
+            cursor = sources.cursor(tx, batch.org_id, batch.source_id, batch.dataset)
+        if not found:
+            raise errors.UsageError("the source was removed while its batch waited")
+        if batch.walk is not None:
+            return found[0], walk_from(batch.walk)
+        walk = reader.begin(found[0], cursor, batch.claimed_at)
+        with self.postgres.transaction() as tx:
+            batches.begin(tx, batch, walk_document(walk))
+        return found[0], walk
+
+    def _store(self, source: Source, walk: Walk, page: Page) -> None:
+        with self.postgres.transaction() as tx:
+            batches.checkpoint(
+                tx,
+                self.batch,
+                position=page.next,
+                records=page.counted,
+                replaced_bytes=page.replaced_bytes,
+                lease_seconds=self.bounds.lease_seconds,
+            )
+            records.write(tx, source, page.records, walk.started_at)
+
+    def _succeed(self, source: Source, walk: Walk, is_complete: bool, reason: str | None) -> str:
+        batch = self.batch
+        with self.postgres.transaction() as tx:
+            end = BatchEnd(BatchState.SUCCEEDED, is_complete=is_complete, incomplete_reason=reason)
+            if not batches.close(tx, batch.id, batch.owner, end):
+                raise errors.LeaseLost(f"batch {batch.id} was taken over")
+            sources.set_state(tx, batch.org_id, batch.source_id, walk.state, reason)
+            if is_complete:
+                if walk.is_full:
+                    records.mark_unreachable(tx, source, unmet_before=walk.started_at)
+                sources.move_cursor(tx, batch.org_id, batch.source_id, batch.dataset, walk)
+        return "succeeded" if is_complete else "incomplete"
+
+    def _give_back(self, reason: str) -> str:
+        batch = self.batch
+        with self.postgres.transaction() as tx:
+            runs.lock_cap(tx, batch.org_id, batch.provider)
+            if not batches.give_back(tx, batch, BatchState.PLANNED):
+                raise errors.LeaseLost(f"batch {batch.id} was taken over")
+            runs.release(tx, batch.org_id, batch.provider, self.bounds.cap)
+        return reason
+
+    def fail(self, error: errors.DevHopsError) -> str:
+        """Close the batch as failed and tell its source, where the fault is the source's."""
+        batch, text = self.batch, str(error)[:ERROR_LENGTH]
+        log.error("batch.failed", error=text, error_class=type(error).__name__)
+        end = BatchEnd(BatchState.FAILED, is_complete=False, error_class=type(error).__name__, error=text)
+        with self.postgres.transaction() as tx:
+            if not batches.close(tx, batch.id, batch.owner, end):
+                return "lost"
+            if isinstance(error, errors.SourceUnavailable):
+                sources.set_state(tx, batch.org_id, batch.source_id, error.state, text)
+        return "failed"
+
+    def retry(self, error: errors.TransientError) -> str:
+        """Give the batch back with one attempt spent, or fail it after the last."""
+        if self.batch.attempt + 1 >= retry.MAX_ATTEMPTS:
+            return self.fail(error)
+        wait = retry.backoff_seconds(self.batch.attempt, random.random())  # noqa: S311 - jitter, no secret
+        log.warning("batch.retried", error=str(error), wait_seconds=round(wait, 1))
+        with self.postgres.transaction() as tx:
+            if isinstance(error, errors.WalkLost):
+                batches.begin(tx, self.batch, None)
+            given = batches.give_back(
+                tx,
+                self.batch,
+                BatchState.QUEUED,
+                wait_seconds=wait,
+                is_fault=True,
+                error=str(error)[:ERROR_LENGTH],
+                error_class=type(error).__name__,
+            )
+        return "retried" if given else "lost"
+
+
+def walk_document(walk: Walk) -> dict[str, object]:
+    """The frame of a walk as it is stored."""
+    return {
+        "started_at": walk.started_at.isoformat(),
+        "since": dict(walk.since),
+        "until": dict(walk.until),
+        "total": walk.total,
+        "is_full": walk.is_full,
+        "state": walk.state,
+        "incomplete_reason": walk.incomplete_reason,
+    }
+
+
+def walk_from(document: Mapping[str, Any]) -> Walk:
+    """The frame of a walk from what was stored."""
+    return Walk(
+        started_at=datetime.fromisoformat(document["started_at"]),
+        since=document["since"],
+        until=document["until"],
+        total=document["total"],
+        is_full=document["is_full"],
+        state=document["state"],
+        incomplete_reason=document["incomplete_reason"],
+    )

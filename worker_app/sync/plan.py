@@ -1,0 +1,54 @@
+"""Plan: a run becomes batches, one per source and dataset, in one transaction; as many are released as the cap allows."""
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID, uuid4
+
+from worker_app import errors, jobs, queues
+from worker_app.jobs import NewBatch, Run, RunState
+from worker_app.providers import registry
+from worker_app.records import Source
+from worker_app.store import runs, sources
+from worker_app.store.postgres import Postgres, Transaction
+
+
+def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int, cap: int, max_batches: int) -> int | None:
+    """Plan the run; returns how many messages are owed. None: a duplicate message, a closed or an unknown run."""
+    owner = uuid4()
+    with postgres.transaction() as tx:
+        claimed = runs.claim(tx, run_id, owner, "plan", lease_seconds)
+    if claimed is None:
+        return None
+    provider = claimed.provider or ""
+    with postgres.transaction() as tx:
+        runs.lock_cap(tx, claimed.org_id, provider)
+        batches = plan(claimed, _wanted_sources(tx, claimed), registry.datasets(provider))
+        if len(batches) > max_batches:
+            message = f"the run has {len(batches)} batches and the most is {max_batches}; split its schedule by source"
+            runs.close(tx, run_id, owner, RunState.FAILED, message, errors.UsageError.__name__)
+            return 0
+        return runs.plan(tx, claimed, owner, batches, cap)
+
+
+def plan(claimed: Run, wanted: Iterable[Source], datasets: Sequence[str]) -> list[NewBatch]:
+    """The batches of a run: every source that still exists at its provider, times every dataset."""
+    return [
+        NewBatch(
+            id=jobs.batch_id(claimed.id, source.id, dataset),
+            source_id=source.id,
+            dataset=dataset,
+            queue=queues.provider_queue(source.provider),
+        )
+        for source in wanted
+        if source.state != "gone"
+        for dataset in datasets
+    ]
+
+
+def _wanted_sources(tx: Transaction, claimed: Run) -> list[Source]:
+    if claimed.source_id is not None:
+        ids: list[UUID] | None = [claimed.source_id]
+    elif claimed.job_id is not None:
+        ids = runs.job_source_ids(tx, claimed.job_id)
+    else:
+        ids = None
+    return sources.sources(tx, claimed.org_id, claimed.provider, ids)

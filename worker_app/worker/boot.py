@@ -1,0 +1,148 @@
+"""Boot: how a Celery worker becomes one of ours: one step of its blueprint, and Celery's signals for what comes after.
+
+The checks, the schema and the runtime are a step and no `worker_init` handler, because Celery logs what a handler raises
+and goes on. gevent never sends `worker_process_init`, so there the step builds the runtime; prefork builds one in each
+child, since no connection survives a fork. A worker that may not start says why and takes no message.
+"""
+
+from typing import Any, NoReturn
+
+import structlog
+from celery import Celery, bootsteps, signals
+from celery.worker import WorkController
+from prometheus_client import start_http_server
+
+from celery_utils import PerformanceProfile
+from worker_app import errors, logs, migrate, queues, runtime, telemetry
+from worker_app.settings import Settings
+from worker_app.sync.outbox import Relay
+from worker_app.worker import checks, publish, running
+from worker_app.worker.heartbeat import Heartbeat, ProbeFiles
+
+CHILD_CONNECTIONS = 4  # of a prefork child: one task, its lease, the relay, one spare
+
+log = structlog.get_logger(__name__)
+
+
+class Boot:
+    """The life of one worker process, as Celery's signals tell it."""
+
+    def __init__(self, app: Celery, settings: Settings, profile: PerformanceProfile) -> None:
+        self.app = app
+        self.settings = settings
+        self.profile = profile
+        self.heartbeat: Heartbeat | None = None
+        self.files: ProbeFiles | None = None
+        self.node = ""
+        self.has_children = profile.pool == "prefork"
+
+    def connect(self) -> None:
+        """Join the worker's blueprint and listen to its signals."""
+        boot = self
+
+        class BootStep(bootsteps.Step):
+            """Runs the checks and builds the runtime before the pool starts."""
+
+            def create(self, parent: WorkController) -> None:
+                boot.on_init(parent)
+
+        self.app.steps["worker"].add(BootStep)
+        signals.worker_ready.connect(self.on_ready, weak=False)
+        signals.worker_shutting_down.connect(self.on_shutting_down, weak=False)
+        signals.worker_shutdown.connect(self.on_shutdown, weak=False)
+        signals.worker_process_init.connect(self.on_child_init, weak=False)
+        signals.worker_process_shutdown.connect(self.on_child_shutdown, weak=False)
+
+    def on_init(self, sender: WorkController) -> None:
+        """Refuse what breaks a promise (78), wait for the schema (75), then build what this process holds."""
+        self.node = str(sender.hostname)
+        built = runtime.build(self.settings, role=self.settings.dev_hops_fleet, pool_size=self.profile.sql_pool_size)
+        if found := checks.faults(sender, self.profile):
+            _refuse("\n".join(found), 78)
+        self.files = ProbeFiles(self.settings.run_dir, "worker")
+        self.files.ready(is_ready=False)
+        self.files.alive()
+        try:
+            migrate.require_current(built.postgres, self.settings.schema_wait_seconds, lambda text: log.warning(text))
+        except errors.SchemaAhead as error:
+            _refuse(str(error), 78)
+        except errors.TransientError as error:
+            _refuse(str(error), 75)
+        telemetry.WORKER_SLOTS.set(self.profile.slots)
+        running.connect()
+        if self.settings.metrics_port:
+            start_http_server(self.settings.metrics_port, registry=telemetry.REGISTRY)
+        if self.has_children:
+            built.postgres.close()
+        else:
+            self._install(built)
+        self.heartbeat = Heartbeat(self.files, built.redis, self.node, self._presence)
+
+    def on_ready(self, **_: Any) -> None:
+        """Say that this worker takes work, and begin to publish what is owed."""
+        if self.heartbeat is not None:
+            self.heartbeat.start()
+        if self.files is not None:
+            self.files.ready(is_ready=True)
+        if not self.has_children:
+            self._start_relay(runtime.current())
+
+    def on_shutting_down(self, **_: Any) -> None:
+        """Let running batches give themselves back at their next page. Runs inside a signal handler: only flags."""
+        if self.files is not None:
+            self.files.ready(is_ready=False)
+        if not self.has_children:
+            runtime.current().draining.set()
+
+    def on_shutdown(self, **_: Any) -> None:
+        """Give everything back."""
+        if self.heartbeat is not None:
+            self.heartbeat.stop()
+        if not self.has_children:
+            runtime.current().close()
+
+    def on_child_init(self, **_: Any) -> None:
+        """Build what one prefork child holds."""
+        built = runtime.build(self.settings, role=self.settings.dev_hops_fleet, pool_size=CHILD_CONNECTIONS)
+        self._install(built)
+        self._start_relay(built)
+
+    def on_child_shutdown(self, **_: Any) -> None:
+        """Give back what the child held."""
+        runtime.current().close()
+
+    def _install(self, built: runtime.Runtime) -> None:
+        if self.settings.dev_hops_fleet == "worker":
+            held = publish.held_queues(built.redis, queues.ALL_QUEUES, self.settings.outbox_max_depth)
+            send = publish.publisher(self.app, built.redis)
+            built.relay = Relay(built.postgres, send, held, self.settings.outbox_poll_seconds)
+        runtime.install(built)
+
+    def _start_relay(self, built: runtime.Runtime) -> None:
+        if built.relay is not None:
+            built.relay.start()
+            built.relay.wake()
+
+    def _presence(self) -> dict[str, object]:
+        return {
+            "fleet": self.settings.dev_hops_fleet,
+            "queues": list(self.settings.consumed_queues),
+            "slots": self.profile.slots,
+            "running": running.by_queue(),
+        }
+
+
+def _refuse(message: str, code: int) -> NoReturn:
+    """End this process with `code` and one log line per reason."""
+    for line in message.splitlines():
+        log.critical("worker.refused", reason=line, exit_code=code)
+    raise SystemExit(code)
+
+
+def configure_logs(settings: Settings) -> None:
+    """Make Celery leave logging to us."""
+
+    def configure(**_: Any) -> None:
+        logs.configure(settings.log_level, settings.log_format)
+
+    signals.setup_logging.connect(configure, weak=False)
