@@ -317,3 +317,23 @@ def _fault(item: Mapping[str, Any], values: Mapping[str, str]) -> str:
 def role_environment(changes: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with `changes`: for a program that takes its place or that it starts."""
     return {**os.environ, **changes}
+
+
+STORE_NAMES = (
+    "DATABASE_URL",
+    "REDIS_URL",
+    "CELERY_BROKER_URL",
+    "CELERY_RESULT_BACKEND",
+    "CLICKHOUSE_URL",
+    "CREDENTIAL_KEYS",
+)
+
+
+def own_environment(defaults: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """An environment for a role on stores of our own: this process's, without the stores and secrets that it names.
+
+    `defaults` give way to what the environment sets, `changes` do not. An unset autoscale or queue list stays unset.
+    """
+    secret = {f"{name}_FILE" for name in (field.upper() for field in Settings.model_fields)} | set(STORE_NAMES)
+    kept = {name: value for name, value in os.environ.items() if name not in secret and value}
+    return {**defaults, **kept, **changes}

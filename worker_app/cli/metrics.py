@@ -17,8 +17,16 @@ from worker_app.store import metrics, sources
 from worker_app.store.metrics import MetricRow
 
 FIELDS = ("metric", "definition_v", "grain", "grain_id", "day", "value", "num", "den", "n", "coverage", "computed_at")
-BAR_WIDTH = 40
+BAR_WIDTH = 30
 DAYS_SHOWN = 30
+HEADINGS = {
+    "commits": "COMMITS",
+    "commit_authors": "AUTHORS",
+    "additions": "+LINES",
+    "deletions": "-LINES",
+    "files_touched": "FILES",
+    "merge_commits": "MERGES",
+}
 
 
 @click.group("metrics")
@@ -61,7 +69,9 @@ def show_metrics(
     if as_csv and not as_json:
         click.echo(_csv(found), nl=False)
         return
-    output.emit([_document(row) for row in found], as_json=as_json, show=lambda console: _draw(console, found, grain))
+    output.emit(
+        [_document(row) for row in found], as_json=as_json, show=lambda console: draw(console, found, grain or "repo")
+    )
 
 
 def _document(row: MetricRow) -> dict[str, object]:
@@ -78,30 +88,28 @@ def _csv(found: list[MetricRow]) -> str:
     return text.getvalue()
 
 
-def _draw(console: Console, found: list[MetricRow], grain: str | None) -> None:
-    shown = [row for row in found if row.grain == (grain or "repo") and row.value is not None]
+def draw(console: Console, found: list[MetricRow], grain: str, days: int = DAYS_SHOWN) -> None:
+    """Draw the latest days of every repository or organisation: its metrics as columns, the first of them as a bar."""
+    shown = sorted((row for row in found if row.grain == grain and row.value is not None), key=lambda row: row.grain_id)
     if not shown:
         console.print("no metrics yet; they follow the first sync of a source", markup=False)
-        return
-    for grain_id, rows in groupby(sorted(shown, key=lambda row: (row.grain_id, row.day)), key=lambda row: row.grain_id):
+    for grain_id, rows in groupby(shown, key=lambda row: row.grain_id):
         by_day: defaultdict[date, dict[str, MetricRow]] = defaultdict(dict)
         for row in rows:
             by_day[row.day][row.metric] = row
-        console.print(f"\n[bold]{grain_id}[/bold]" if "[" not in grain_id else grain_id)
-        draw_days(console, by_day)
+        console.print(grain_id, style="bold", markup=False)
+        _draw_days(console, by_day, sorted(by_day)[-days:])
 
 
-def draw_days(console: Console, by_day: dict[date, dict[str, MetricRow]]) -> None:
-    """Draw the latest days of one grain: its metrics as columns, the first of them as a bar."""
-    days = sorted(by_day)[-DAYS_SHOWN:]
+def _draw_days(console: Console, by_day: dict[date, dict[str, MetricRow]], days: list[date]) -> None:
     names = [name for name in commits.METRICS if any(name in by_day[day] for day in days)]
-    most = max((by_day[day][names[0]].value or 0.0 for day in days if names[0] in by_day[day]), default=0.0)
+    most = max(by_day[day][names[0]].value or 0.0 for day in days if names[0] in by_day[day])
     rows = []
     for day in days:
         values = [by_day[day][name].value if name in by_day[day] else None for name in names]
         coverage = min(row.coverage for row in by_day[day].values())
         rows.append((day.isoformat(), *values, f"{coverage:.0%}", _bar(values[0], most)))
-    output.table("DAY", *(name.upper() for name in names), "COVERAGE", names[0].upper(), rows=rows, empty="")(console)
+    output.table("DAY", *(HEADINGS[name] for name in names), "READ", "", rows=rows, empty="")(console)
     if len(by_day) > len(days):
         console.print(f"… and {len(by_day) - len(days)} earlier days; --json or --csv shows all", markup=False)
 

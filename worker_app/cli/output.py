@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
@@ -10,6 +11,8 @@ from uuid import UUID
 import click
 from rich.console import Console
 from rich.table import Table
+
+PIPE_WIDTH = 200  # columns
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
@@ -36,7 +39,12 @@ def emit(value: Any, *, as_json: bool, show: Callable[[Console], None]) -> None:
     if as_json:
         click.echo(json.dumps(document(value), indent=2, ensure_ascii=False))
     else:
-        show(Console(highlight=False))
+        show(person())
+
+
+def person() -> Console:
+    """Standard output for a person; where it is no terminal, wide enough that no table is folded."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def table(*columns: str, rows: Sequence[Sequence[object]], empty: str) -> Callable[[Console], None]:
@@ -73,7 +81,7 @@ def cell(value: object) -> str:
         return f"{value:g}"
     if isinstance(value, tuple | list):
         return ", ".join(cell(item) for item in value) or "-"
-    return str(value).replace("[", "\\[")
+    return str(value)
 
 
 def note(text: str) -> None:

@@ -1,0 +1,103 @@
+"""Real stores for every test that asks: one embedded Postgres and Valkey a session, a fresh database a test."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import psycopg2
+import pytest
+import redis
+from sqlalchemy.engine import make_url
+
+from worker_app import migrate, runtime
+from worker_app.embedded.folder import Folder
+from worker_app.embedded.stores import StoreAddresses, Stores
+from worker_app.store.postgres import Postgres
+
+TEMPLATE = "devhops_template"
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreAddresses]:
+    """The addresses of the session's stores; the database they name stays empty."""
+    running = Stores(Folder(tmp_path_factory.mktemp("stores") / "up"), durable=False)
+    addresses = running.start()
+    try:
+        yield addresses
+    finally:
+        running.stop()
+        running.delete_data()
+
+
+def _administer(url: str, statement: str) -> None:
+    address = make_url(url)
+    connection = psycopg2.connect(
+        host=address.host, port=address.port, user=address.username, password=address.password, dbname="postgres"
+    )
+    connection.autocommit = True
+    try:
+        connection.cursor().execute(statement)
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="session")
+def template(stores: StoreAddresses) -> str:
+    """The name of a migrated database that tests copy."""
+    _administer(stores.database_url, f"CREATE DATABASE {TEMPLATE}")
+    migrate.migrate_postgres(_named(stores.database_url, TEMPLATE), lambda _: None)
+    return TEMPLATE
+
+
+def _named(url: str, name: str) -> str:
+    return make_url(url).set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def empty_database_url(stores: StoreAddresses) -> Iterator[str]:
+    """The address of a database without any table."""
+    name = f"empty_{next(_numbers)}"
+    _administer(stores.database_url, f"CREATE DATABASE {name}")
+    yield _named(stores.database_url, name)
+    _administer(stores.database_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def database_url(stores: StoreAddresses, template: str) -> Iterator[str]:
+    """The address of a migrated database that nobody else uses."""
+    name = f"test_{next(_numbers)}"
+    _administer(stores.database_url, f"CREATE DATABASE {name} TEMPLATE {template}")
+    yield _named(stores.database_url, name)
+    _administer(stores.database_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def postgres(database_url: str) -> Iterator[Postgres]:
+    """A pool on the test's own database."""
+    opened = Postgres(database_url, pool_size=30)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def redis_url(stores: StoreAddresses) -> str:
+    """The address of an emptied Redis."""
+    client = runtime.redis_client(stores.redis_url, connections=1)
+    client.flushall()
+    client.close()
+    return stores.redis_url
+
+
+@pytest.fixture
+def redis_client(redis_url: str) -> Iterator[redis.Redis]:
+    """A client of an emptied Redis."""
+    client = runtime.redis_client(redis_url, connections=10)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def checkout() -> Path:
+    """The top folder of this checkout."""
+    return Path(__file__).resolve().parent.parent

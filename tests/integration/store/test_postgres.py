@@ -1,0 +1,145 @@
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests.seed import column, execute
+from worker_app import errors
+from worker_app.store.postgres import Postgres
+
+TWENTY_SLEEPS = """
+from gevent import monkey
+monkey.patch_all()
+import sys, time
+import gevent
+from sqlalchemy import text
+from worker_app.store.postgres import Postgres, is_hub_safe
+
+postgres = Postgres(sys.argv[1], pool_size=25)
+assert is_hub_safe()
+with postgres.transaction() as tx:
+    tx.execute(text("SELECT 1"))
+ticks, longest, last = 0, 0.0, time.monotonic()
+
+def tick():
+    global longest, last
+    while True:
+        gevent.sleep(0.02)
+        longest, last = max(longest, time.monotonic() - last), time.monotonic()
+
+def sleep():
+    with postgres.transaction() as tx:
+        tx.execute(text("SELECT pg_sleep(1)"))
+
+ticker = gevent.spawn(tick)
+began = time.monotonic()
+gevent.joinall([gevent.spawn(sleep) for _ in range(20)], raise_error=True)
+print(time.monotonic() - began, longest)
+"""
+
+
+@pytest.mark.integration
+def test_twenty_greenlets_wait_for_postgres_at_the_same_time(database_url: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TWENTY_SLEEPS, database_url], capture_output=True, text=True, timeout=25, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    seconds, longest_gap = (float(item) for item in done.stdout.split())
+    assert seconds < 4.0  # twenty without the wait callback
+    assert longest_gap < 0.9  # one whole query without it
+
+
+@pytest.mark.integration
+def test_error_rolls_everything_back(postgres: Postgres) -> None:
+    def work() -> None:
+        with postgres.transaction() as tx:
+            tx.exec_driver_sql("INSERT INTO fleet_state (key, value) VALUES ('a', 'b')")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    assert column(postgres, "SELECT count(*) FROM fleet_state") == [0]
+
+
+@pytest.mark.integration
+def test_server_that_is_not_there_is_a_store_that_is_away() -> None:
+    away = Postgres("postgresql+psycopg2://u:canary@127.0.0.1:1/n", pool_size=1)
+    with pytest.raises(errors.StoreAway) as caught, away.transaction():
+        pass
+    assert "canary" not in str(caught.value)
+
+
+@pytest.mark.integration
+def test_sessions_have_their_limits_and_utc(postgres: Postgres) -> None:
+    assert column(postgres, "SELECT current_setting('statement_timeout')") == ["30s"]
+    assert column(postgres, "SELECT current_setting('idle_in_transaction_session_timeout')") == ["10s"]
+    assert column(postgres, "SELECT current_setting('timezone')") == ["UTC"]
+
+
+@pytest.mark.integration
+def test_pool_is_a_bound_that_cannot_be_passed(database_url: str) -> None:
+    small = Postgres(database_url, pool_size=2)
+    peak, lock, inside = [0], threading.Lock(), [0]
+
+    def work() -> None:
+        with small.transaction() as tx:
+            with lock:
+                inside[0] += 1
+                peak[0] = max(peak[0], inside[0])
+            tx.exec_driver_sql("SELECT pg_sleep(0.05)")
+            with lock:
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=10)
+    small.close()
+    assert peak[0] == 2
+
+
+@pytest.mark.integration
+def test_every_key_of_a_tenants_table_begins_with_its_organisation(postgres: Postgres) -> None:
+    tables = ("sources", "sync_cursors", "repositories", "commits", "metric_daily", "touched_days")
+    firsts = column(
+        postgres,
+        "SELECT DISTINCT a.attname FROM pg_constraint c JOIN pg_class t ON t.oid = c.conrelid "
+        "JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = c.conkey[1] "
+        "WHERE t.relname = ANY (:tables) AND c.contype IN ('p', 'u')",
+        tables=list(tables),
+    )
+    assert firsts == ["org_id"]
+
+
+@pytest.mark.integration
+def test_no_column_holds_a_time_without_zone(postgres: Postgres) -> None:
+    found = column(
+        postgres,
+        "SELECT table_name || '.' || column_name FROM information_schema.columns "
+        "WHERE table_schema = 'public' AND data_type = 'timestamp without time zone'",
+    )
+    assert found == []
+
+
+@pytest.mark.integration
+def test_deadlock_is_worth_another_try(postgres: Postgres) -> None:
+    execute(postgres, "INSERT INTO fleet_state (key, value) VALUES ('a', '1'), ('b', '1')")
+    met, faults = threading.Barrier(2), []
+
+    def work(first: str, second: str) -> None:
+        try:
+            with postgres.transaction() as tx:
+                tx.exec_driver_sql(f"UPDATE fleet_state SET value = '2' WHERE key = '{first}'")
+                met.wait(10)
+                tx.exec_driver_sql(f"UPDATE fleet_state SET value = '2' WHERE key = '{second}'")
+        except errors.StoreAway as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in (("a", "b"), ("b", "a"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=15)
+    assert len(faults) == 1

@@ -1,0 +1,131 @@
+import threading
+from datetime import timedelta
+
+import pytest
+
+from tests.seed import Seed, column, execute, schedule, seed
+from worker_app import jobs
+from worker_app.store import schedules
+from worker_app.store.postgres import Postgres
+from worker_app.sync import dispatch, orders
+
+pytestmark = pytest.mark.integration
+
+
+def test_due_job_becomes_one_run_one_ledger_row_and_one_message(postgres: Postgres) -> None:
+    job_id = schedule(postgres, seed(postgres))
+    done = dispatch.tick(postgres, "test")
+    assert (done.minted, done.repeated, done.quarantined) == (1, 0, 0)
+    (slot,) = column(postgres, "SELECT scheduled_for FROM schedule_occurrences")
+    assert column(postgres, "SELECT id FROM sync_runs") == [jobs.run_id(job_id, slot)]  # type: ignore[arg-type]
+    assert column(postgres, "SELECT skipped_slots FROM schedule_occurrences") == [1]
+    assert column(postgres, "SELECT dedupe FROM task_outbox") == [f"run/{jobs.run_id(job_id, slot)}/dispatch/1"]  # type: ignore[arg-type]
+    assert column(postgres, "SELECT next_run_at > now() FROM scheduled_jobs") == [True]
+
+
+def test_second_tick_at_once_finds_nothing(postgres: Postgres) -> None:
+    schedule(postgres, seed(postgres))
+    assert dispatch.tick(postgres, "test").minted == 1
+    assert dispatch.tick(postgres, "test") == dispatch.Tick()
+
+
+def test_many_ticks_at_once_mint_each_due_job_once(postgres: Postgres) -> None:
+    made = seed(postgres)
+    for _ in range(60):
+        schedule(postgres, made)
+    met, minted = threading.Barrier(4), []
+
+    def work() -> None:
+        met.wait(10)
+        minted.append(dispatch.tick(postgres, "test", batch=7).minted)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert sum(minted) == 60
+    assert column(postgres, "SELECT count(*) FROM sync_runs") == [60]
+
+
+def test_slot_set_back_by_hand_is_repeated_and_makes_no_second_run(postgres: Postgres) -> None:
+    job_id = schedule(postgres, seed(postgres))
+    dispatch.tick(postgres, "test")
+    execute(
+        postgres,
+        "UPDATE scheduled_jobs SET next_run_at = (SELECT max(scheduled_for) FROM schedule_occurrences) WHERE id = :id",
+        id=job_id,
+    )
+    done = dispatch.tick(postgres, "test")
+    assert (done.minted, done.repeated) == (0, 1)
+    assert column(postgres, "SELECT count(*) FROM sync_runs") == [1]
+
+
+@pytest.mark.parametrize(
+    ("overlap", "outcome"), [("skip", "skipped_overlap"), ("buffer_one", "buffered"), ("allow", "minted")]
+)
+def test_slot_that_meets_an_active_run_follows_the_overlap_policy(
+    postgres: Postgres, overlap: str, outcome: str
+) -> None:
+    job_id = schedule(postgres, seed(postgres), overlap=overlap)
+    dispatch.tick(postgres, "test")
+    execute(
+        postgres, "UPDATE scheduled_jobs SET next_run_at = next_run_at - interval '5 minutes' WHERE id = :id", id=job_id
+    )
+    execute(postgres, "DELETE FROM schedule_occurrences")
+    execute(postgres, "DELETE FROM task_outbox")
+    execute(postgres, "UPDATE sync_runs SET scheduled_for = scheduled_for - interval '1 day', id = gen_random_uuid()")
+    dispatch.tick(postgres, "test")
+    assert column(postgres, "SELECT outcome FROM schedule_occurrences") == [outcome]
+
+
+@pytest.mark.parametrize(("field", "value"), [("cron", "nonsense"), ("tz", "Mars/Olympus")])
+def test_one_bad_job_harms_no_other(postgres: Postgres, field: str, value: str) -> None:
+    made = seed(postgres)
+    bad, *_ = [schedule(postgres, made) for _ in range(20)]
+    execute(postgres, f"UPDATE scheduled_jobs SET {field} = :value WHERE id = :id", value=value, id=bad)
+    done = dispatch.tick(postgres, "test")
+    assert (done.minted, done.quarantined) == (19, 1)
+    assert column(
+        postgres, "SELECT fault IS NOT NULL AND quarantined_until > now() FROM scheduled_jobs WHERE id = :id", id=bad
+    ) == [True]
+    assert dispatch.tick(postgres, "test") == dispatch.Tick()
+    assert column(postgres, "SELECT count(*) FROM sync_runs WHERE job_id = :id", id=bad) == [0]
+
+
+def test_organisation_with_many_due_jobs_does_not_starve_a_small_one(postgres: Postgres) -> None:
+    big, small = seed(postgres, "big"), seed(postgres, "small")
+    for _ in range(100):
+        schedule(postgres, big, due=timedelta(minutes=30))
+    schedule(postgres, small)
+    with postgres.transaction() as tx:
+        _, due = schedules.claim_due(tx, 20)
+    small_jobs = set(column(postgres, "SELECT id FROM scheduled_jobs WHERE org_id = :id", id=small.org.id))
+    assert small_jobs & {job.id for job in due}
+    assert len(due) <= 20
+
+
+def test_paused_job_is_not_served_and_resumed_one_goes_on_from_now(postgres: Postgres) -> None:
+    made = seed(postgres)
+    schedule(postgres, made)
+    found = orders.find(postgres, made.source.external_name)
+    assert orders.pause(postgres, found).enabled is False
+    assert dispatch.tick(postgres, "test") == dispatch.Tick()
+    resumed = orders.resume(postgres, found)
+    assert resumed.next_run_at is not None
+    assert resumed.next_run_at > postgres.now()
+    assert dispatch.tick(postgres, "test") == dispatch.Tick()
+
+
+def test_order_is_checked_before_it_is_written(postgres: Postgres) -> None:
+    made: Seed = seed(postgres)
+    for line, tz in (("* * * * *", "UTC"), ("0 0 30 2 *", "UTC"), ("0 * * * *", "Mars/Olympus"), ("61 * * * *", "UTC")):
+        with pytest.raises(orders.errors.UsageError):
+            orders.add_sync(postgres, made.source, cron_line=line, tz=tz, least_seconds=300)
+    assert column(postgres, "SELECT count(*) FROM scheduled_jobs") == [0]
+    added = orders.add_sync(postgres, made.source, cron_line="H/15 * * * *", tz="Europe/Berlin", least_seconds=300)
+    assert (added.cron_source, added.sources, added.enabled) == ("H/15 * * * *", ("/srv/app",), True)
+    slots = orders.next_slots(added, postgres.now(), 3)
+    assert [slot.utc for slot in slots] == sorted(slot.utc for slot in slots)
+    assert slots[0].utc == added.next_run_at
+    assert slots[0].local.endswith(("+01:00", "+02:00"))

@@ -1,0 +1,89 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from worker_app import errors, jobs
+from worker_app.jobs import DueJob
+from worker_app.sync import dispatch
+
+JOB = UUID("11111111-1111-4111-8111-111111111111")
+NOW = datetime(2026, 6, 1, 12, 2, 30, tzinfo=UTC)
+
+
+def due(**changes: Any) -> DueJob:
+    given: dict[str, Any] = {
+        "id": JOB,
+        "cron": "*/5 * * * *",
+        "tz": "UTC",
+        "next_run_at": datetime(2026, 6, 1, 12, 0, tzinfo=UTC),
+        "catchup": "latest",
+        "catchup_max": 24,
+        "catchup_window": timedelta(days=7),
+        "max_jitter_seconds": 0,
+    }
+    return DueJob(**{**given, **changes})
+
+
+def test_one_due_slot_is_minted_under_its_own_id() -> None:
+    (slot,), next_at = dispatch.due_slots(due(), NOW)
+    assert slot.scheduled_for == datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+    assert slot.run_id == jobs.run_id(JOB, slot.scheduled_for)
+    assert (slot.is_minted, slot.skipped_slots, slot.send_at) == (True, 0, NOW)
+    assert next_at == slot.next_at == datetime(2026, 6, 1, 12, 5, tzinfo=UTC)
+
+
+def test_after_an_outage_latest_mints_the_newest_and_counts_the_others() -> None:
+    (slot,), _ = dispatch.due_slots(due(next_run_at=NOW.replace(second=0) - timedelta(hours=26)), NOW)
+    assert slot.scheduled_for == datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+    assert slot.skipped_slots == 26 * 12 - 1
+
+
+def test_all_mints_the_newest_slots_up_to_its_maximum() -> None:
+    start = datetime(2026, 5, 31, 10, 0, tzinfo=UTC)
+    slots, _ = dispatch.due_slots(due(catchup="all", next_run_at=start), NOW)
+    assert len(slots) == 24
+    assert slots[-1].scheduled_for == datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+    assert [slot.skipped_slots for slot in slots] == [26 * 12 + 1 - 24, *[0] * 23]
+    assert len({slot.run_id for slot in slots}) == 24
+
+
+def test_none_mints_a_fresh_slot_and_only_records_an_old_one() -> None:
+    (fresh,), _ = dispatch.due_slots(due(catchup="none"), NOW)
+    (old,), _ = dispatch.due_slots(
+        due(catchup="none", cron="0 * * * *", next_run_at=NOW - timedelta(hours=3)), NOW + timedelta(minutes=20)
+    )
+    assert (fresh.is_minted, old.is_minted) == (True, False)
+
+
+def test_slots_older_than_the_window_are_not_looked_at() -> None:
+    (slot,), _ = dispatch.due_slots(due(catchup_window=timedelta(hours=1), next_run_at=NOW - timedelta(days=300)), NOW)
+    assert slot.skipped_slots == 11
+
+
+def test_job_that_has_no_slot_in_its_window_only_moves_on() -> None:
+    slots, next_at = dispatch.due_slots(
+        due(cron="0 0 1 1 *", catchup_window=timedelta(hours=1), next_run_at=NOW - timedelta(days=200)), NOW
+    )
+    assert slots == []
+    assert next_at == datetime(2027, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("changes", [{"tz": "Mars/Olympus"}, {"cron": "nonsense"}, {"cron": "99 * * * *"}])
+def test_broken_row_raises_what_the_tick_quarantines(changes: dict[str, str]) -> None:
+    with pytest.raises((errors.UsageError, ValueError, KeyError, OSError)):
+        dispatch.due_slots(due(**changes), NOW)
+
+
+def test_jitter_is_stable_spread_and_bounded() -> None:
+    slot = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+    found = [dispatch.jitter(UUID(int=number), slot, 60) for number in range(600)]
+    assert dispatch.jitter(JOB, slot, 60) == dispatch.jitter(JOB, slot, 60)
+    assert set(found) == set(range(60))
+    assert dispatch.jitter(JOB, slot, 0) == 0
+
+
+def test_jitter_never_exceeds_the_gap_to_the_next_slot() -> None:
+    (slot,), _ = dispatch.due_slots(due(max_jitter_seconds=86_400), NOW)
+    assert NOW <= slot.send_at < NOW + timedelta(minutes=5)

@@ -1,0 +1,340 @@
+"""Local: what `dev-hops up` starts, the first source it adds, and how it tells a newcomer about both."""
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+from uuid import UUID, uuid4
+
+from rich.console import Console
+
+from worker_app import errors, jobs, migrate, runtime, settings
+from worker_app.cli import metrics as metrics_view
+from worker_app.cli import output, progress, roles
+from worker_app.embedded import folder as folders
+from worker_app.embedded.folder import Folder
+from worker_app.embedded.stores import StoreAddresses, Stores
+from worker_app.embedded.supervisor import Role, Supervisor
+from worker_app.providers import registry
+from worker_app.records import Source
+from worker_app.store import metrics, runs, sources
+from worker_app.sync import orders
+
+API_PORT, FLOWER_PORT = 8000, 5555
+FLOWER_USER = "dev-hops"
+FIRST_ORG = "local"
+FIRST_SCHEDULE = "H/15 * * * *"
+LOOK_SECONDS = 0.5  # between two looks at what has died
+METRICS_SECONDS = 60.0  # to wait for the first metrics after the first sync
+DEFAULTS = {  # what suits one machine; the environment may say otherwise
+    "LOG_FORMAT": "text",
+    "OUTBOX_POLL_SECONDS": "1",
+    "DISPATCH_INTERVAL_SECONDS": "60",
+    "RESCUE_INTERVAL_SECONDS": "15",
+    "BATCH_LEASE_SECONDS": "30",
+    "SCHEMA_WAIT_SECONDS": "10",
+}
+FLEETS = (
+    ("worker", "20,2", "4"),
+    ("worker-ingest", "", "1"),
+    ("worker-heavy", "", "4"),
+)  # name, autoscale, concurrency
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked of `up`."""
+
+    folder: Folder
+    port: int | None
+    repository: Path | None
+    stores_only: bool
+
+
+def repository(given: Path | None, *, needed: bool) -> Path | None:
+    """The top of the repository that was named, or of the one around the working directory; None where there is none.
+
+    Raises UsageError for a named path that does not exist.
+    """
+    if not needed:
+        return None
+    if given is not None:
+        path = given.expanduser().resolve()
+        if not path.exists():
+            raise errors.UsageError(
+                f"--git is {str(given)!r}: there is no such folder; name a repository on this machine"
+            )
+        return path
+    command = ["git", "rev-parse", "--show-toplevel"]  # git itself knows whether this is a repository
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    except FileNotFoundError:
+        raise errors.UsageError(
+            "git is not installed: workers read repositories with it; install git 2.31 or newer"
+        ) from None
+    return Path(found.stdout.strip()).resolve() if found.returncode == 0 else None
+
+
+class Stack:
+    """One `up` from its first line to its last."""
+
+    def __init__(self, wanted: Wanted, console: Console) -> None:
+        self.wanted = wanted
+        self.folder = wanted.folder
+        self.console = console
+        self.stores = Stores(self.folder)
+        self.supervisor = Supervisor(self.folder, self.stores, self.say)
+        self.run_id: UUID | None = None
+        self.environment: dict[str, str] = {}
+        self.over = threading.Event()
+        self.watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
+
+    def say(self, text: str) -> None:
+        """One line for the person who watches."""
+        self.console.print(text, markup=False)
+
+    def start(self) -> None:
+        """Stores, schema, roles, first source, first run; then the folder tells others how to reach them."""
+        began = time.monotonic()
+        self.say(f"dev-hops in {self.folder.path}")
+        addresses = self.supervisor.start_stores()
+        migrate.migrate_postgres(addresses.database_url, self.say)
+        self.environment = _public_environment(self.folder, addresses, self.stores)
+        if not self.wanted.stores_only:
+            secrets = self.folder.secrets()
+            api_port = self._port(self.wanted.port or API_PORT, "the API")
+            flower_port = self._port(FLOWER_PORT, "Flower")
+            specs = _roles(self.folder, self.environment, secrets, api_port, flower_port)
+            shown = {"status page": f"http://127.0.0.1:{api_port}/status", "Flower": f"http://127.0.0.1:{flower_port}/"}
+            self.environment |= {"API_URL": f"http://127.0.0.1:{api_port}"}
+            self.say(f"starting {', '.join(role.name for role in specs)}")
+            self.supervisor.start_roles(specs, shown)
+            self._first_source()
+        self.watcher.start()
+        self.folder.write_env(self.environment)
+        self.say(f"ready after {time.monotonic() - began:.1f} s")
+
+    def _port(self, wanted: int, what: str) -> int:
+        port = folders.free_port(wanted)
+        if port != wanted:
+            self.say(f"port {wanted} is taken: {what} listens on {port}")
+        return port
+
+    def _first_source(self) -> None:
+        """Add the repository with a schedule, unless it is there, and ask for one run now."""
+        path = self.wanted.repository
+        if path is None:
+            self.say(
+                "you stand in no git repository: add one with `dev-hops sources add PATH`, or start with --git PATH"
+            )
+            return
+        with self._opened() as opened:
+            source = _source_for(opened, path)
+            with opened.postgres.transaction() as tx:
+                try:
+                    self.run_id = runs.add_manual(tx, source.org_id, source.provider, source.id, uuid4())
+                except errors.Conflict as busy:
+                    self.say(str(busy))
+
+    def _opened(self) -> "_Opened":
+        return _Opened(settings.load(self.environment))
+
+    def welcome(self) -> None:
+        """Follow the first run, show the first metrics and the addresses."""
+        found = summary(self.folder)
+        if self.run_id is not None:
+            with self._opened() as opened:
+                view = progress.follow(opened, self.run_id)
+                if view.error:
+                    self.say(f"the sync is {view.state}: {view.error}")
+                self._first_metrics(opened, view.id)
+        draw_summary(self.console, self.folder, found)
+        show_secrets_once(self.console, self.folder)
+        self.say("Ctrl-C stops everything; the data stays.")
+
+    def _first_metrics(self, opened: runtime.Runtime, run_id: UUID) -> None:
+        metrics_run = jobs.metrics_run_id(run_id)
+        deadline = time.monotonic() + METRICS_SECONDS
+        while time.monotonic() < deadline:
+            with opened.postgres.transaction() as tx:
+                found = runs.views(tx, run_id=metrics_run)
+            if found and found[0].finished_at is not None:
+                break
+            time.sleep(0.2)
+        with opened.postgres.transaction() as tx:
+            org = sources.org(tx, FIRST_ORG)
+            rows = metrics.read(tx, org.id, grain="repo")
+        metrics_view.draw(Console(stderr=True, highlight=False), rows, "repo", days=10)
+
+    def _watch(self) -> None:
+        while not self.over.wait(LOOK_SECONDS):
+            try:
+                self.supervisor.look()
+            except errors.DevHopsError as error:
+                self.say(f"cannot be started again yet: {error}")
+
+    def stay(self) -> None:
+        """Wait until somebody says stop; the watcher keeps everything running meanwhile."""
+        self.over.wait()
+
+    def stop(self) -> None:
+        """Stop everything, within ten seconds."""
+        self.over.set()
+        if self.watcher.is_alive():
+            self.watcher.join()
+        self.supervisor.stop()
+
+
+class _Opened:
+    """A runtime on the stores of this `up`, closed at the end of the block."""
+
+    def __init__(self, chosen: settings.Settings) -> None:
+        self._runtime = runtime.build(chosen, role="up")
+
+    def __enter__(self) -> runtime.Runtime:
+        return self._runtime
+
+    def __exit__(self, *_: object) -> None:
+        self._runtime.close()
+
+
+def _source_for(opened: runtime.Runtime, path: Path) -> Source:
+    host, ext_id = registry.provider("git").identity(str(path))
+    with opened.postgres.transaction() as tx:
+        org = next((item for item in sources.orgs(tx) if item.name == FIRST_ORG), None) or sources.add_org(
+            tx, FIRST_ORG, "UTC"
+        )
+        known = [item for item in sources.sources(tx, org.id, "git") if item.ext_id == ext_id]
+        source = known[0] if known else sources.add_source(tx, org.id, "git", host, str(path), ext_id)
+    if not known:
+        least = opened.settings.schedule_min_interval_seconds
+        orders.add_sync(opened.postgres, source, cron_line=FIRST_SCHEDULE, tz="UTC", least_seconds=least)
+    return source
+
+
+def _public_environment(folder: Folder, addresses: StoreAddresses, stores: Stores) -> dict[str, str]:
+    """What points other programs at this `up`. `redis-cli` takes its password from REDISCLI_AUTH."""
+    secrets = folder.secrets()
+    return {
+        "DATABASE_URL": addresses.database_url,
+        "REDIS_URL": addresses.redis_url,
+        "REDISCLI_AUTH": secrets.valkey,
+        "REDIS_PORT": str(stores.valkey.port),
+        "API_TOKEN": secrets.api_token,
+        "GIT_ALLOW_FILE": "true",
+        "GIT_MIRRORS_DIR": str(folder.path / "mirrors"),
+        "DEV_HOPS_DIR": str(folder.path),
+    }
+
+
+def _roles(
+    folder: Folder, public: dict[str, str], secrets: folders.Secrets, api_port: int, flower_port: int
+) -> list[Role]:
+    def prepared(
+        name: str, port: int | None, changes: dict[str, str], argv: Callable[[settings.Settings], list[str]]
+    ) -> Role:
+        run_dir = folder.path / "run" / name
+        (run_dir / "worker.ready").unlink(missing_ok=True)
+        (run_dir / "beat.alive").unlink(missing_ok=True)
+        environment = settings.own_environment(DEFAULTS, {**public, "RUN_DIR": str(run_dir), **changes})
+        return Role(name, argv(settings.load(environment)), environment, port, _readiness(name, run_dir, port))
+
+    found = []
+    for fleet, autoscale, concurrency in FLEETS:
+        changes = {
+            "DEV_HOPS_FLEET": fleet,
+            "CELERY_POOL": "gevent",
+            "CELERY_AUTOSCALE": autoscale,
+            "CELERY_CONCURRENCY": concurrency,
+            "CELERY_QUEUES": "",
+            "METRICS_PORT": str(folders.free_port()),
+            "WORKER_SEND_TASK_EVENTS": "true",
+        }
+        found.append(prepared(fleet, None, changes, roles.worker_argv))
+    api = {"API_HOST": "127.0.0.1", "API_PORT": str(api_port), "API_TOKEN": secrets.api_token}
+    flower = {
+        "FLOWER_HOST": "127.0.0.1",
+        "FLOWER_PORT": str(flower_port),
+        "FLOWER_BASIC_AUTH": f"{FLOWER_USER}:{secrets.flower}",
+    }
+    return [
+        *found,
+        prepared("beat", None, {}, lambda _: roles.beat_argv()),
+        prepared("api", api_port, api, lambda _: roles.api_argv()),
+        prepared("flower", flower_port, flower, roles.flower_argv),
+    ]
+
+
+def _readiness(name: str, run_dir: Path, port: int | None) -> Callable[[], bool]:
+    if port is not None:
+        path = "livez" if name == "api" else "healthcheck"
+        return lambda: _answers(f"http://127.0.0.1:{port}/{path}")
+    sign = run_dir / ("beat.alive" if name == "beat" else "worker.ready")
+    return sign.exists
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=2) as answer:  # noqa: S310 - a constant scheme and host
+            return bool(answer.status == 200)
+    except (URLError, OSError):
+        return False
+
+
+def summary(folder: Folder) -> dict[str, Any]:
+    """What runs in the folder. The keys are public."""
+    state, holder = folder.read_state(), folder.holder_pid()
+    processes = []
+    for record in state.processes if state else ():
+        is_there = folders.running_process(record.pid, record.create_time) is not None
+        processes.append({"name": record.name, "pid": record.pid, "port": record.port, "running": is_there})
+    return {
+        "running": holder is not None,
+        "ready": holder is not None and bool(folder.read_env()),
+        "pid": holder,
+        "dir": str(folder.path),
+        "started_at": datetime.fromisoformat(state.started_at).astimezone(UTC) if state else None,
+        "addresses": dict(state.addresses) if state else {},
+        "processes": processes,
+    }
+
+
+def draw_summary(console: Console, folder: Folder, found: dict[str, Any]) -> None:
+    """Draw what runs and where it is reached."""
+    if not found["running"]:
+        alive = [item["name"] for item in found["processes"] if item["running"]]
+        rest = f"; its supervisor was killed and left {', '.join(alive)}: `dev-hops down` stops them" if alive else ""
+        console.print(f"nothing runs in {folder.path}{rest}", markup=False)
+        return
+    rows = [
+        (item["name"], item["pid"], item["port"], "running" if item["running"] else "dead")
+        for item in found["processes"]
+    ]
+    output.table("PROCESS", "PID", "PORT", "STATE", rows=rows, empty="")(console)
+    for name, address in found["addresses"].items():
+        console.print(f"{name:>12}  {address}", markup=False)
+    valkey = next((item["port"] for item in found["processes"] if item["name"] == "valkey"), None)
+    console.print(
+        f'{"queues":>12}  dev-hops queues, or: eval "$(dev-hops env)"; redis-cli -p {valkey} llen sync.git',
+        markup=False,
+    )
+    console.print(f"{'metrics':>12}  dev-hops metrics show", markup=False)
+    console.print(f"{'passwords':>12}  {folder.path}/secrets.json (Flower's user is {FLOWER_USER})", markup=False)
+
+
+def show_secrets_once(console: Console, folder: Folder) -> None:
+    """Show the passwords that were made for this folder, to a person and only once; a log never gets them."""
+    mark = folder.path / "secrets-shown"
+    if mark.exists() or not console.is_terminal:
+        return
+    secrets = folder.secrets()
+    console.print("made for this folder and shown once:", markup=False)
+    console.print(f"{'Flower':>12}  user {FLOWER_USER}, password {secrets.flower}", markup=False)
+    console.print(f"{'API token':>12}  {secrets.api_token}", markup=False)
+    mark.touch(mode=0o600)
