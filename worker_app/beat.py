@@ -8,26 +8,31 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+import redis
 import structlog
 from celery import Celery
 from celery.beat import ScheduleEntry, Scheduler
 from celery.schedules import schedule
+from prometheus_client import start_http_server
 
-from worker_app import runtime, telemetry
+from worker_app import queues, runtime, telemetry
 from worker_app.settings import Settings, load
 from worker_app.store.fence import Fence
 from worker_app.worker.heartbeat import ProbeFiles
 
 MAX_LOOP_SECONDS = 5.0  # a tick at least this often: the lock lives 15 s, the probe looks at the tick file
+MOST_WAITING = 50  # messages in the scheduler queue above which beat adds none
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 log = structlog.get_logger(__name__)
 
 
-def periodic_table(settings: Settings) -> dict[str, tuple[float, float]]:
-    """What beat sends: task -> (seconds between two, seconds after which an undelivered one is worthless)."""
-    dispatch, rescue = float(settings.dispatch_interval_seconds), float(settings.rescue_interval_seconds)
-    return {"dispatch_scheduled_syncs": (dispatch, dispatch - 1), "rescue": (rescue, rescue - 1)}
+def periodic_table(settings: Settings) -> dict[str, float]:
+    """What beat sends: task -> seconds between two. None expires: that would compare the clocks of two hosts."""
+    return {
+        "dispatch_scheduled_syncs": float(settings.dispatch_interval_seconds),
+        "rescue": float(settings.rescue_interval_seconds),
+    }
 
 
 class FencedScheduler(Scheduler):
@@ -35,9 +40,11 @@ class FencedScheduler(Scheduler):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._settings = load()
-        client = runtime.redis_client(self._settings.redis_url.get_secret_value(), connections=2)
-        self._fence = Fence(client, "beat")
+        self._fence = Fence(runtime.redis_client(self._settings.redis_url.get_secret_value(), connections=2), "beat")
+        self._broker = runtime.redis_client(self._settings.broker_url, connections=2)
         self._files = ProbeFiles(self._settings.run_dir, "beat")
+        if self._settings.metrics_port:
+            start_http_server(self._settings.metrics_port, registry=telemetry.BEAT)
         kwargs["max_interval"] = MAX_LOOP_SECONDS
         super().__init__(*args, **kwargs)
 
@@ -49,11 +56,10 @@ class FencedScheduler(Scheduler):
                 name=name,
                 task=f"worker_app.tasks.{name}",
                 schedule=schedule(seconds, app=app),
-                options={"expires": expires},
                 last_run_at=LONG_AGO,
                 app=app,
             )
-            for name, (seconds, expires) in periodic_table(self._settings).items()
+            for name, seconds in periodic_table(self._settings).items()
         }
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
@@ -68,10 +74,20 @@ class FencedScheduler(Scheduler):
 
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **kwargs: Any) -> Any:
         """Send one entry with the number of this holder, so that a worker can drop what an old one sent."""
-        if not self._fence.is_held():
+        if not self._fence.is_held() or self._is_flooded():
             return None
         entry.kwargs = {"epoch": self._fence.epoch}
         return super().apply_async(entry, producer=producer, advance=advance, **kwargs)
+
+    def _is_flooded(self) -> bool:
+        """Whether nobody has taken what was sent before: one more tick would tell the workers nothing new."""
+        try:
+            depth = self._broker.llen(queues.TASK_QUEUES["rescue"])
+        except redis.RedisError:
+            return False  # sending will say so, and try again
+        if is_flooded := int(depth) >= MOST_WAITING:
+            log.warning("beat.nobody_consumes", queue=queues.TASK_QUEUES["rescue"], ready=depth)
+        return is_flooded
 
     def close(self) -> None:
         """Let the next beat begin at once."""

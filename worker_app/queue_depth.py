@@ -41,7 +41,8 @@ def workers(client: redis.Redis) -> list[Worker]:
         values = client.mget(keys) if keys else []
     except redis.RedisError as error:
         raise errors.StoreAway(f"Redis does not answer: {type(error).__name__}") from error
-    return [_worker(_text(key), _text(value)) for key, value in zip(keys, values, strict=True) if value is not None]
+    found = (_worker(_text(key), _text(value)) for key, value in zip(keys, values, strict=True) if value is not None)
+    return [worker for worker in found if worker is not None]
 
 
 def depths(client: redis.Redis, names: Sequence[str] = queues.ALL_QUEUES) -> list[QueueDepth]:
@@ -71,22 +72,28 @@ def depths(client: redis.Redis, names: Sequence[str] = queues.ALL_QUEUES) -> lis
 
 
 def _age(message: bytes | str | None, now: float) -> float | None:
-    """The age of a message by its `enqueued_at` header; None where it has none."""
+    """The age of a message by its `enqueued_at` header; None where it has none, as a foreign producer's may."""
     if message is None:
         return None
-    enqueued_at = json.loads(message).get("headers", {}).get("enqueued_at")
-    return round(max(0.0, now - float(enqueued_at)), 3) if enqueued_at is not None else None
+    try:
+        return round(max(0.0, now - float(json.loads(message)["headers"]["enqueued_at"])), 3)
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
-def _worker(key: str, value: str) -> Worker:
-    content = json.loads(value)
-    return Worker(
-        node=key.removeprefix(queues.PRESENCE_PREFIX),
-        fleet=content["fleet"],
-        queues=tuple(content["queues"]),
-        slots=content["slots"],
-        running=content["running"],
-    )
+def _worker(key: str, value: str) -> Worker | None:
+    """The worker behind a presence key; None for one that is not in our words."""
+    try:
+        content = json.loads(value)
+        return Worker(
+            node=key.removeprefix(queues.PRESENCE_PREFIX),
+            fleet=str(content["fleet"]),
+            queues=tuple(content["queues"]),
+            slots=int(content["slots"]),
+            running={str(queue): int(count) for queue, count in content["running"].items()},
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def _text(value: bytes | str) -> str:

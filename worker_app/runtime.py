@@ -25,7 +25,8 @@ class Runtime:
 
     settings: Settings
     postgres: Postgres
-    redis: redis.Redis
+    locks: redis.Redis  # the Redis of fences and gates
+    broker: redis.Redis  # the Redis that carries the messages: queue depth, presence, its epoch
     name: str  # of this process, for ledgers and logs
     relay: Relay | None = None
     draining: threading.Event = field(default_factory=threading.Event)
@@ -54,7 +55,8 @@ class Runtime:
         if self.relay is not None:
             self.relay.stop()
         self.postgres.close()
-        self.redis.close()
+        self.locks.close()
+        self.broker.close()
 
 
 def build(settings: Settings, *, role: str, pool_size: int = DOOR_CONNECTIONS) -> Runtime:
@@ -65,7 +67,8 @@ def build(settings: Settings, *, role: str, pool_size: int = DOOR_CONNECTIONS) -
     return Runtime(
         settings=settings,
         postgres=Postgres(settings.require_database(), pool_size=pool_size, application_name=f"dev-hops-{role}"),
-        redis=redis_client(settings.redis_url.get_secret_value(), connections=pool_size),
+        locks=redis_client(settings.redis_url.get_secret_value(), connections=pool_size),
+        broker=redis_client(settings.broker_url, connections=pool_size),
         name=f"{role}@{socket.gethostname()}",
     )
 

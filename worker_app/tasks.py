@@ -21,7 +21,7 @@ PREFIX = "worker_app.tasks."
 def dispatch_scheduled_syncs(*, epoch: int = 0) -> None:
     """Serve every due slot. `epoch` is the beat's; one that has lost its lock is not heard. 0: sent by a person."""
     current = runtime.current()
-    if 0 < epoch < fence.current_epoch(current.redis, "beat"):
+    if 0 < epoch < fence.current_epoch(current.locks, "beat"):
         telemetry.BEAT_STALE_TICKS.inc()
         return
     done = dispatch.tick(current.postgres, current.name)
@@ -85,7 +85,7 @@ def rescue_lost(*, epoch: int = 0) -> None:
     current, settings = runtime.current(), runtime.current().settings
     found = rescue.sweep(
         current.postgres,
-        current.redis,
+        current.broker,
         cap=settings.sync_concurrency_per_provider,
         visibility_timeout_seconds=settings.visibility_timeout_seconds,
     )

@@ -1,21 +1,24 @@
 """Telemetry: numbers about ourselves. One table of every name; no label holds a task id, a run, an organisation or a pod.
 
-Counters live in the process that counts; gauges of the exporter are set by the API from Redis and Postgres.
+Each number belongs to one kind of process and is exposed by that kind alone: a gauge that nobody sets there would stand at 0
+and look like an answer. The exporter is the API, which reads Redis and Postgres.
 Page: https://prometheus.io/docs/practices/naming/
 """
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-REGISTRY = CollectorRegistry()
+WORKER = CollectorRegistry()
+BEAT = CollectorRegistry()
+EXPORTER = CollectorRegistry()
 PREFIX = "dev_hops"
 
 
 def _counter(name: str, help_text: str, *labels: str) -> Counter:
-    return Counter(name, help_text, labels, namespace=PREFIX, registry=REGISTRY)
+    return Counter(name, help_text, labels, namespace=PREFIX, registry=WORKER)
 
 
-def _gauge(name: str, help_text: str, *labels: str) -> Gauge:
-    return Gauge(name, help_text, labels, namespace=PREFIX, registry=REGISTRY)
+def _gauge(owner: CollectorRegistry, name: str, help_text: str, *labels: str) -> Gauge:
+    return Gauge(name, help_text, labels, namespace=PREFIX, registry=owner)
 
 
 TASKS_STARTED = _counter("task_started_total", "Tasks begun", "task", "queue")
@@ -27,11 +30,11 @@ TASK_RUNTIME = Histogram(
     "Time from start to end of a task",
     ("task",),
     namespace=PREFIX,
-    registry=REGISTRY,
+    registry=WORKER,
     buckets=(0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600),
 )
-WORKER_TASKS_ACTIVE = _gauge("worker_tasks_active", "Tasks running in this process")
-WORKER_SLOTS = _gauge("worker_slots", "Most tasks that may run in this process")
+WORKER_TASKS_ACTIVE = _gauge(WORKER, "worker_tasks_active", "Tasks running in this process")
+WORKER_SLOTS = _gauge(WORKER, "worker_slots", "Most tasks that may run in this process")
 OCCURRENCES_MINTED = _counter("occurrences_minted_total", "Slots that became a run")
 OCCURRENCES_REPEATED = _counter("occurrences_repeated_total", "Slots that the ledger held already")
 SCHEDULES_FAULTED = _counter("schedules_faulted_total", "Scheduled jobs set aside with a fault")
@@ -40,19 +43,19 @@ BATCHES = _counter("sync_batches_total", "Ends of one lease of a batch", "provid
 RECORDS_WRITTEN = _counter("sync_records_written_total", "Records written", "provider", "dataset")
 BATCHES_RESCUED = _counter("batches_rescued_total", "Batches and runs that a dead worker left and rescue armed again")
 METRIC_DAYS_COMPUTED = _counter("metric_days_computed_total", "Days whose metrics were computed")
-BEAT_LAST_TICK = _gauge("beat_last_tick_timestamp_seconds", "When beat last ticked")
-BEAT_LEADER = _gauge("beat_leader", "1 in the beat that holds the lock")
+BEAT_LAST_TICK = _gauge(BEAT, "beat_last_tick_timestamp_seconds", "When beat last ticked")
+BEAT_LEADER = _gauge(BEAT, "beat_leader", "1 in the beat that holds the lock")
 BEAT_STALE_TICKS = _counter("beat_stale_ticks_total", "Ticks of a beat that had lost its lock, dropped")
-QUEUE_READY = _gauge("queue_ready", "Messages ready in a queue", "queue")
-QUEUE_OLDEST_AGE = _gauge("queue_oldest_age_seconds", "Age of the oldest ready message", "queue")
-QUEUE_RUNNING = _gauge("queue_running", "Tasks of a queue that run now", "queue")
-QUEUE_CONSUMERS = _gauge("queue_consumers", "Workers that consume a queue", "queue")
-OUTBOX_ROWS = _gauge("outbox_rows", "Messages that the outbox owes")
-OUTBOX_OLDEST_AGE = _gauge("outbox_oldest_age_seconds", "Age of the oldest message that the outbox owes")
-SCHEDULE_LAG = _gauge("schedule_lag_seconds", "Age of the oldest slot that is due and not served")
-SCHEMA_VERSION = _gauge("schema_version", "Newest finished schema change", "store")
-SCHEMA_CURRENT = _gauge("schema_current", "1 while the schema is what this program needs")
-EXPORTER_UP = _gauge("exporter_up", "1 while a source of the exporter answers", "source")
+QUEUE_READY = _gauge(EXPORTER, "queue_ready", "Messages ready in a queue", "queue")
+QUEUE_OLDEST_AGE = _gauge(EXPORTER, "queue_oldest_age_seconds", "Age of the oldest ready message", "queue")
+QUEUE_RUNNING = _gauge(EXPORTER, "queue_running", "Tasks of a queue that run now", "queue")
+QUEUE_CONSUMERS = _gauge(EXPORTER, "queue_consumers", "Workers that consume a queue", "queue")
+OUTBOX_ROWS = _gauge(EXPORTER, "outbox_rows", "Messages that the outbox owes")
+OUTBOX_OLDEST_AGE = _gauge(EXPORTER, "outbox_oldest_age_seconds", "Age of the oldest message that the outbox owes")
+SCHEDULE_LAG = _gauge(EXPORTER, "schedule_lag_seconds", "Age of the oldest slot that is due and not served")
+SCHEMA_VERSION = _gauge(EXPORTER, "schema_version", "Newest finished schema change", "store")
+SCHEMA_CURRENT = _gauge(EXPORTER, "schema_current", "1 while the schema is what this program needs")
+EXPORTER_UP = _gauge(EXPORTER, "exporter_up", "1 while a source of the exporter answers", "source")
 
 
 def table() -> list[tuple[str, str, str, tuple[str, ...]]]:

@@ -49,9 +49,11 @@ def test_role_refuses_a_schema_that_is_behind_with_both_numbers_and_the_remedy(e
 @pytest.mark.integration
 def test_role_waits_for_the_schema(empty_database_url: str) -> None:
     opened = Postgres(empty_database_url, pool_size=1)
-    migrate.require_current(
-        opened, 10, quiet, sleep=lambda _: migrate.migrate_postgres(empty_database_url, quiet) and None
-    )
+
+    def bring_up(_: float) -> None:
+        migrate.migrate_postgres(empty_database_url, quiet)
+
+    migrate.require_current(opened, 10, quiet, sleep=bring_up)
     assert migrate.status(opened).state == "current"
     opened.close()
 

@@ -74,11 +74,11 @@ def _schema(runtime: Runtime) -> tuple[bool, str]:
 
 
 def _redis(runtime: Runtime) -> Iterator[Finding]:
-    found = _check("redis", lambda: (bool(runtime.redis.ping()), "answers"))
+    found = _check("redis", lambda: (bool(runtime.broker.ping()), "answers"))
     yield found
     if found.ok:
-        yield _check("redis eviction", lambda: _policy(runtime.redis))
-        yield _check("redis persistence", lambda: _persistence(runtime.redis))
+        yield _check("redis eviction", lambda: _policy(runtime.broker))
+        yield _check("redis persistence", lambda: _persistence(runtime.broker))
         yield _check("redis clients", lambda: _clients(runtime))
         yield _check("queues", lambda: _consumers(runtime))
 
@@ -103,15 +103,15 @@ def _persistence(client: redis.Redis) -> tuple[bool, str]:
 
 
 def _clients(runtime: Runtime) -> tuple[bool, str]:
-    most = int(_configuration(runtime.redis, "maxclients"))
-    present = queue_depth.workers(runtime.redis)
+    most = int(_configuration(runtime.broker, "maxclients"))
+    present = queue_depth.workers(runtime.broker)
     needed = sum(2 * worker.slots + 15 for worker in present) + CONNECTIONS_BESIDE
     text = f"{len(present)} workers x ({PER_WORKER}) + {CONNECTIONS_BESIDE} = {needed} of maxclients {most}"
     return needed <= most, text if needed <= most else f"{text}: raise maxclients"
 
 
 def _consumers(runtime: Runtime) -> tuple[bool, str]:
-    alone = [item.queue for item in queue_depth.depths(runtime.redis) if item.consumers == 0]
+    alone = [item.queue for item in queue_depth.depths(runtime.broker) if item.consumers == 0]
     if not alone:
         return True, f"all {len(queues.ALL_QUEUES)} queues are consumed"
     fleets = sorted({str(queues.fleet_of(queue)) for queue in alone})

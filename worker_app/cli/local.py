@@ -265,7 +265,7 @@ def _roles(
     }
     return [
         *found,
-        prepared("beat", None, {}, lambda _: roles.beat_argv()),
+        prepared("beat", None, {"METRICS_PORT": str(folders.free_port())}, lambda _: roles.beat_argv()),
         prepared("api", api_port, api, lambda _: roles.api_argv()),
         prepared("flower", flower_port, flower, roles.flower_argv),
     ]

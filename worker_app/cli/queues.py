@@ -19,7 +19,7 @@ def show_queues(watch: bool, as_json: bool) -> None:
     """Show every queue: messages ready (what `redis-cli llen QUEUE` counts), their age, tasks running, workers."""
     with context.opened() as runtime:
         while True:
-            found = queue_depth.depths(runtime.redis)
+            found = queue_depth.depths(runtime.broker)
             output.emit(found, as_json=as_json, show=lambda console, shown=found: _draw(console, shown, watch))  # type: ignore[misc]
             if not watch or as_json:
                 return

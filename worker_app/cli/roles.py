@@ -176,7 +176,7 @@ def _has_sign(folder: Path, role: str, what: str, max_age: float) -> tuple[bool,
         return False, f"there is no {folder}/{role}.alive"
     if age > max_age:
         return False, f"its last sign of life is {age:.0f} s old"
-    if what == "ready" and not (folder / f"{role}.ready").exists():
+    if what == "ready" and role != "beat" and not (folder / f"{role}.ready").exists():
         return False, "it takes no work (starting, draining, or its Redis is away)"
     return True, ""
 

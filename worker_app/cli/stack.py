@@ -62,6 +62,7 @@ def up(
             f"`dev-hops up` runs in {place.path} already (pid {place.holder_pid()}); "
             "`dev-hops status` shows it, `dev-hops down` stops it"
         )
+    place.write_env({})  # a killed `up` left its own: nobody may take this one for ready before it is
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     stack = local.Stack(wanted, console)
     try:
@@ -89,6 +90,7 @@ def _detached(wanted: local.Wanted, as_json: bool) -> None:
     place.prepare()
     if holder := place.holder_pid():
         raise errors.Conflict(f"`dev-hops up` runs in {place.path} already (pid {holder}); `dev-hops down` stops it")
+    place.write_env({})
     log = place.log / "up.log"
     seen = process.size_bytes(log)
     argv = [sys.executable, "-m", "worker_app.cli", "up", "--dir", str(place.path)]

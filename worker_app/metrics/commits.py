@@ -63,19 +63,19 @@ class _Sums:
 
 
 def rows(
-    commits: Iterable[tuple[date, Place, Commit]], org: Place, readings: Mapping[tuple[Place, date], Reading]
+    day: date, commits: Iterable[tuple[Place, Commit]], org: Place, readings: Mapping[Place, Reading]
 ) -> list[MetricRow]:
-    """The rows of all days that the commits fall on, for each repository and for the organisation.
+    """The rows of one local day, for each repository that has commits on it and for the organisation.
 
-    `commits` are (local day, repository, commit); `readings` says for each grain and day how completely it was read.
+    `commits` are (repository, commit), each read once; `readings` says for each grain how completely the day was read.
     """
-    sums: defaultdict[tuple[Place, date], _Sums] = defaultdict(_Sums)
-    for day, repo, commit in commits:
-        sums[repo, day].add(commit)
-        sums[org, day].add(commit)
+    sums: defaultdict[Place, _Sums] = defaultdict(_Sums)
+    for repo, commit in commits:
+        sums[repo].add(commit)
+        sums[org].add(commit)
     return [
-        _row(metric, place, day, value, readings.get((place, day), Reading(0.0, None)))
-        for (place, day), found in sums.items()
+        _row(metric, place, day, value, readings.get(place, Reading(0.0, None)))
+        for place, found in sums.items()
         for metric, value in found.values().items()
     ]
 

@@ -1,6 +1,7 @@
 """Daily: the metrics run of an organisation. Every day that records touched is computed anew, oldest first, in short steps."""
 
-from datetime import date
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
@@ -8,9 +9,10 @@ from worker_app import errors
 from worker_app.jobs import RunState
 from worker_app.metrics import commits, days
 from worker_app.metrics.commits import Place
+from worker_app.metrics.days import Reading
 from worker_app.records import Commit, Source
 from worker_app.store import metrics, records, runs, sources
-from worker_app.store.metrics import TouchedDay
+from worker_app.store.metrics import MetricRow
 from worker_app.store.postgres import Postgres, Transaction
 from worker_app.store.sources import Org
 from worker_app.sync import lease
@@ -49,33 +51,27 @@ def _step(postgres: Postgres, org_id: UUID) -> int:
         if not touched:
             return 0
         org = sources.org(tx, org_id)
-        rows = commits.rows(*_inputs(tx, org, touched))
+        starts, known = sources.complete_starts(tx, org_id, "commits"), sources.sources(tx, org_id)
+        rows: list[MetricRow] = []
+        for item in touched:
+            rows += commits.rows(item.day, *_inputs(tx, org, item.day, starts, known))
         metrics.replace_days(tx, org_id, commits.METRICS, touched, rows)
     return len(touched)
 
 
 def _inputs(
-    tx: Transaction, org: Org, touched: list[TouchedDay]
-) -> tuple[list[tuple[date, Place, Commit]], Place, dict[tuple[Place, date], days.Reading]]:
-    """The commits of the touched days, the organisation's grain, and how completely each grain was read on each day."""
-    zone, wanted = ZoneInfo(org.tz), {item.day for item in touched}
-    org_place = Place("org", str(org.id))
-    found = []
-    for day in sorted(wanted):
-        start, end = days.start_of(day, zone), days.end_of(day, zone)
-        found += [
-            (day, commits.repo_place(provider, host, commit.repo_ext_id), commit)
-            for _, provider, host, commit in records.commits_between(tx, org.id, start, end)
-        ]
-    starts, known = sources.complete_starts(tx, org.id, "commits"), sources.sources(tx, org.id)
-    readings = {}
-    for day in wanted:
-        end = days.end_of(day, zone)
-        readings[org_place, day] = days.reading(starts.values(), end)
-        for source in known:
-            readings[_place(source), day] = days.reading([starts.get(source.id)], end)
+    tx: Transaction, org: Org, day: date, starts: Mapping[UUID, datetime | None], known: Sequence[Source]
+) -> tuple[Iterator[tuple[Place, Commit]], Place, dict[Place, Reading]]:
+    """The commits of one day as they come, the organisation's grain, and how completely each grain was read on that day."""
+    zone, org_place = ZoneInfo(org.tz), Place("org", str(org.id))
+    start, end = days.start_of(day, zone), days.end_of(day, zone)
+    found = (
+        (commits.repo_place(provider, host, commit.repo_ext_id), commit)
+        for provider, host, commit in records.commits_between(tx, org.id, start, end)
+    )
+    readings = {
+        commits.repo_place(source.provider, source.host, source.ext_id): days.reading([starts.get(source.id)], end)
+        for source in known
+    }
+    readings[org_place] = days.reading(starts.values(), end)
     return found, org_place, readings
-
-
-def _place(source: Source) -> Place:
-    return commits.repo_place(source.provider, source.host, source.ext_id)

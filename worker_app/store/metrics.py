@@ -46,19 +46,6 @@ def touched_days(tx: Transaction, org_id: UUID, limit: int) -> list[TouchedDay]:
     return [TouchedDay(row.day, row.revision) for row in rows]
 
 
-def touch_all_days(tx: Transaction, org_id: UUID) -> None:
-    """Ask for every day that has metrics or commits to be computed anew, after a change of zone."""
-    tx.execute(
-        text(
-            "INSERT INTO touched_days AS d (org_id, day) SELECT :org_id, day FROM ("
-            "SELECT DISTINCT (c.committed_at AT TIME ZONE o.tz)::date AS day FROM commits c JOIN orgs o ON o.id = c.org_id "
-            "WHERE c.org_id = :org_id UNION SELECT DISTINCT day FROM metric_daily WHERE org_id = :org_id) x ORDER BY day "
-            "ON CONFLICT (org_id, day) DO UPDATE SET revision = d.revision + 1"
-        ),
-        {"org_id": org_id},
-    )
-
-
 def lock_org(tx: Transaction, org_id: UUID) -> None:
     """Be the one writer of an organisation's metrics until the transaction ends."""
     tx.execute(

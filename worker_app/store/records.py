@@ -49,10 +49,8 @@ def mark_unreachable(
     return marked
 
 
-def commits_between(
-    tx: Transaction, org_id: UUID, start: datetime, end: datetime
-) -> Iterator[tuple[datetime, str, str, Commit]]:
-    """Reachable commits with start <= committed_at < end as (committed_at, provider, host, commit), in no order."""
+def commits_between(tx: Transaction, org_id: UUID, start: datetime, end: datetime) -> Iterator[tuple[str, str, Commit]]:
+    """Reachable commits with start <= committed_at < end as (provider, host, commit), in no order."""
     rows = tx.execute(
         text(
             "SELECT committed_at, provider, host, ext_id, repo_ext_id, author_ext_id, author_email_hash, authored_at, is_merge, "
@@ -64,7 +62,6 @@ def commits_between(
     for row in rows:
         digest = None if row.author_email_hash is None else bytes(row.author_email_hash)
         yield (
-            row.committed_at,
             row.provider,
             row.host,
             Commit(

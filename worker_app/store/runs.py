@@ -11,6 +11,7 @@ from worker_app import errors, jobs
 from worker_app.jobs import NewBatch, Run, RunState
 from worker_app.store.postgres import Transaction, statement
 
+ADD_TRIES = 3  # the active run may end between the refusal and the look at it
 CLAIMS = {  # step: the state that waits for it, and the state while it runs
     "plan": ("queued", "planning"),
     "compute": ("queued", "running"),
@@ -43,18 +44,20 @@ class RunView:
 
 def add_manual(tx: Transaction, org_id: UUID, provider: str, source_id: UUID, run_id: UUID) -> UUID:
     """A run of one source now, with its message. The same id twice is one run. Raises Conflict naming the active run."""
-    row = tx.execute(
-        statement("add_manual_run"),
-        {"id": run_id, "org_id": org_id, "provider": provider, "source_id": source_id},
-    ).one_or_none()
-    if row is not None:
-        return run_id
-    active = tx.execute(
-        text(
-            "SELECT id FROM sync_runs WHERE exclusive_key = :key AND state IN ('queued', 'planning', 'running', 'finishing')"
-        ),
-        {"key": source_id},
-    ).scalar_one_or_none()
+    given = {"id": run_id, "org_id": org_id, "provider": provider, "source_id": source_id}
+    active = None
+    for _ in range(ADD_TRIES):
+        if tx.execute(statement("add_manual_run"), given).one_or_none() is not None:
+            return run_id
+        active = tx.execute(
+            text(
+                "SELECT id FROM sync_runs WHERE exclusive_key = :key "
+                "AND state IN ('queued', 'planning', 'running', 'finishing')"
+            ),
+            {"key": source_id},
+        ).scalar_one_or_none()
+        if active is not None:
+            break
     raise errors.Conflict(f"run {active} of this source is active; watch it with `dev-hops runs watch {active}`")
 
 

@@ -149,17 +149,7 @@ def add(tx: Transaction, schedule: NewSchedule) -> None:
 
 def schedules(tx: Transaction, org_id: UUID | None = None) -> list[Schedule]:
     """The scheduled jobs of an organisation (None: of all), the next one first."""
-    rows = tx.execute(
-        text(
-            "SELECT j.id, j.org_id, o.name AS org, j.kind, j.provider, j.params -> 'sources' AS source_ids, "
-            "ARRAY(SELECT s.external_name FROM sources s WHERE s.org_id = j.org_id "
-            "      AND j.params -> 'sources' @> to_jsonb(CAST(s.id AS text)) ORDER BY 1) AS sources, "
-            "j.cron_source, j.cron, j.tz, j.enabled, j.next_run_at, j.catchup, j.overlap, j.max_jitter_seconds, j.fault, "
-            "j.quarantined_until FROM scheduled_jobs j JOIN orgs o ON o.id = j.org_id "
-            "WHERE CAST(:org_id AS uuid) IS NULL OR j.org_id = :org_id ORDER BY j.next_run_at NULLS LAST, j.id"
-        ),
-        {"org_id": org_id},
-    ).mappings()
+    rows = tx.execute(statement("list_schedules"), {"org_id": org_id}).mappings()
     return [
         Schedule(
             **{

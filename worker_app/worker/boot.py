@@ -71,12 +71,12 @@ class Boot:
         telemetry.WORKER_SLOTS.set(self.profile.slots)
         running.connect()
         if self.settings.metrics_port:
-            start_http_server(self.settings.metrics_port, registry=telemetry.REGISTRY)
+            start_http_server(self.settings.metrics_port, registry=telemetry.WORKER)
         if self.has_children:
             built.postgres.close()
         else:
             self._install(built)
-        self.heartbeat = Heartbeat(self.files, built.redis, self.node, self._presence)
+        self.heartbeat = Heartbeat(self.files, built.broker, self.node, self._presence)
 
     def on_ready(self, **_: Any) -> None:
         """Say that this worker takes work, and begin to publish what is owed."""
@@ -113,8 +113,8 @@ class Boot:
 
     def _install(self, built: runtime.Runtime) -> None:
         if self.settings.dev_hops_fleet == "worker":
-            held = publish.held_queues(built.redis, queues.ALL_QUEUES, self.settings.outbox_max_depth)
-            send = publish.publisher(self.app, built.redis)
+            held = publish.held_queues(built.broker, queues.ALL_QUEUES, self.settings.outbox_max_depth)
+            send = publish.publisher(self.app, built.broker)
             built.relay = Relay(built.postgres, send, held, self.settings.outbox_poll_seconds)
         runtime.install(built)
 

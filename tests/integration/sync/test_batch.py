@@ -3,6 +3,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+import redis
 
 from tests.repositories import Repository, generate
 from tests.seed import Seed, column, execute, manual_run, seed
@@ -112,7 +113,7 @@ def test_second_message_for_the_same_batch_is_a_duplicate(postgres: Postgres, tm
 
 
 def test_killed_worker_costs_one_page_and_rescue_lets_the_batch_go_on(
-    postgres: Postgres, tmp_path: Path, redis_client: rescue.redis.Redis
+    postgres: Postgres, tmp_path: Path, redis_client: redis.Redis
 ) -> None:
     generate(tmp_path / "r", commits=95)
     run_id, batch_id = planned(postgres, seed(postgres, path=tmp_path / "r"))

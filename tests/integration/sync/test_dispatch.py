@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 
 from tests.seed import Seed, column, execute, schedule, seed
-from worker_app import jobs
+from worker_app import errors, jobs
 from worker_app.store import schedules
 from worker_app.store.postgres import Postgres
 from worker_app.sync import dispatch, orders
@@ -120,7 +120,7 @@ def test_paused_job_is_not_served_and_resumed_one_goes_on_from_now(postgres: Pos
 def test_order_is_checked_before_it_is_written(postgres: Postgres) -> None:
     made: Seed = seed(postgres)
     for line, tz in (("* * * * *", "UTC"), ("0 0 30 2 *", "UTC"), ("0 * * * *", "Mars/Olympus"), ("61 * * * *", "UTC")):
-        with pytest.raises(orders.errors.UsageError):
+        with pytest.raises(errors.UsageError):
             orders.add_sync(postgres, made.source, cron_line=line, tz=tz, least_seconds=300)
     assert column(postgres, "SELECT count(*) FROM scheduled_jobs") == [0]
     added = orders.add_sync(postgres, made.source, cron_line="H/15 * * * *", tz="Europe/Berlin", least_seconds=300)

@@ -33,7 +33,8 @@ def values(found: list[Any], place: Place = REPO) -> dict[str, float | None]:
 
 def test_day_is_summed_per_repository_and_organisation() -> None:
     rows = commits.rows(
-        [(DAY, REPO, commit("a")), (DAY, REPO, commit("b", author_email_hash=b"y" * 32)), (DAY, OTHER, commit("c"))],
+        DAY,
+        [(REPO, commit("a")), (REPO, commit("b", author_email_hash=b"y" * 32)), (OTHER, commit("c"))],
         ORG,
         {},
     )
@@ -52,19 +53,19 @@ def test_day_is_summed_per_repository_and_organisation() -> None:
 def test_count_has_num_and_n_equal_to_its_value_and_den_one() -> None:
     (row,) = [
         row
-        for row in commits.rows([(DAY, REPO, commit())], ORG, {})
+        for row in commits.rows(DAY, [(REPO, commit())], ORG, {})
         if row.metric == "additions" and row.grain == "repo"
     ]
     assert (row.value, row.num, row.n, row.den, row.definition_v, row.day) == (10.0, 10.0, 10, 1.0, 1, DAY)
 
 
 def test_day_without_commits_has_no_row() -> None:
-    assert commits.rows([], ORG, {}) == []
+    assert commits.rows(DAY, [], ORG, {}) == []
 
 
 def test_merge_counts_and_has_no_lines_of_its_own() -> None:
     merge = commit("m", is_merge=True, files=None, additions=None, deletions=None)
-    assert values(commits.rows([(DAY, REPO, merge)], ORG, {})) == {
+    assert values(commits.rows(DAY, [(REPO, merge)], ORG, {})) == {
         "commits": 1,
         "commit_authors": 1,
         "merge_commits": 1,
@@ -72,18 +73,18 @@ def test_merge_counts_and_has_no_lines_of_its_own() -> None:
 
 
 def test_same_sha_in_two_repositories_counts_once_for_the_organisation() -> None:
-    rows = commits.rows([(DAY, REPO, commit("a")), (DAY, OTHER, commit("a", repo_ext_id="h/b"))], ORG, {})
+    rows = commits.rows(DAY, [(REPO, commit("a")), (OTHER, commit("a", repo_ext_id="h/b"))], ORG, {})
     assert values(rows)["commits"] == values(rows, OTHER)["commits"] == values(rows, ORG)["commits"] == 1
 
 
 def test_author_without_identity_counts_as_one_unknown() -> None:
-    nobody = [(DAY, REPO, commit(sha, author_email_hash=None)) for sha in "ab"]
-    assert values(commits.rows(nobody, ORG, {}))["commit_authors"] == 1
+    nobody = [(REPO, commit(sha, author_email_hash=None)) for sha in "ab"]
+    assert values(commits.rows(DAY, nobody, ORG, {}))["commit_authors"] == 1
 
 
 def test_row_carries_how_completely_its_day_was_read() -> None:
     watermark = datetime(2026, 6, 2, tzinfo=UTC)
-    rows = commits.rows([(DAY, REPO, commit())], ORG, {(REPO, DAY): Reading(1.0, watermark)})
+    rows = commits.rows(DAY, [(REPO, commit())], ORG, {REPO: Reading(1.0, watermark)})
     assert {(row.grain, row.coverage, row.input_watermark) for row in rows} == {
         ("repo", 1.0, watermark),
         ("org", 0.0, None),

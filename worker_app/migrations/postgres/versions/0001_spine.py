@@ -69,6 +69,7 @@ CREATE TABLE sync_runs (
 CREATE UNIQUE INDEX sync_runs_one_active ON sync_runs (exclusive_key) WHERE state IN {OPEN};
 CREATE INDEX sync_runs_open ON sync_runs (state, lease_until) WHERE state IN {OPEN};
 CREATE INDEX sync_runs_recent ON sync_runs (org_id, created_at DESC);
+CREATE INDEX sync_runs_newest ON sync_runs (created_at DESC, id);
 
 CREATE TABLE sync_batches (
   id uuid PRIMARY KEY, run_id uuid NOT NULL REFERENCES sync_runs (id) ON DELETE CASCADE, org_id uuid NOT NULL,

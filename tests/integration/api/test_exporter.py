@@ -1,0 +1,157 @@
+import json
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import redis
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests import seed
+from tests.integration.api.visitors import NOWHERE
+from worker_app import errors, queue_depth, queues, runtime
+from worker_app.api.exporter import CACHE_SECONDS, Exporter
+from worker_app.store.postgres import Postgres
+
+pytestmark = pytest.mark.integration
+
+
+class Clock:
+    """Time that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def exporter(postgres: Postgres, redis_client: redis.Redis, clock: Clock) -> Exporter:
+    return Exporter(postgres, redis_client, clock)
+
+
+@pytest.fixture
+def absent_redis() -> Iterator[redis.Redis]:
+    client = runtime.redis_client(f"redis://{NOWHERE}", connections=1)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def absent_postgres() -> Iterator[Postgres]:
+    pool = Postgres(f"postgresql+psycopg2://u@{NOWHERE}/d", pool_size=1)
+    yield pool
+    pool.close()
+
+
+def samples(text: bytes) -> dict[str, float]:
+    """name{label} -> value, of our own names."""
+    return {
+        sample.name.removeprefix("dev_hops_") + "".join(f"/{value}" for value in sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+def push(client: redis.Redis, queue: str, headers: dict[str, object]) -> None:
+    client.lpush(queue, json.dumps({"headers": headers}))
+
+
+def test_exporter_tells_the_queues(exporter: Exporter, redis_client: redis.Redis) -> None:
+    push(redis_client, "sync", {"enqueued_at": time.time() - 30})
+    push(redis_client, "sync", {"enqueued_at": time.time()})
+    presence = {"fleet": "worker", "queues": ["sync", "default"], "slots": 20, "running": {"sync": 3}}
+    redis_client.set(f"{queues.PRESENCE_PREFIX}worker@a", json.dumps(presence), ex=30)
+    found = samples(exporter.text())
+    assert (found["queue_ready/sync"], found["queue_running/sync"], found["queue_consumers/sync"]) == (2, 3, 1)
+    assert found["queue_oldest_age_seconds/sync"] == pytest.approx(30, abs=2)
+    assert (found["queue_ready/metrics"], found["queue_oldest_age_seconds/metrics"]) == (0, 0)
+    assert found["queue_consumers/metrics"] == 0
+    assert found["exporter_up/redis"] == 1
+
+
+def test_exporter_knows_no_age_of_a_foreign_message(exporter: Exporter, redis_client: redis.Redis) -> None:
+    push(redis_client, "celery", {})
+    found = samples(exporter.text())
+    assert found["queue_ready/celery"] == 1
+    assert "queue_oldest_age_seconds/celery" not in found
+
+
+def test_exporter_tells_what_postgres_owes(exporter: Exporter, postgres: Postgres) -> None:
+    made = seed.seed(postgres)
+    job_id = seed.schedule(postgres, made)
+    seed.manual_run(postgres, made)
+    seed.execute(postgres, "UPDATE task_outbox SET available_at = now() - interval '90 seconds'")
+    seed.execute(postgres, "UPDATE scheduled_jobs SET next_run_at = now() - interval '8 minutes'")
+    paused = seed.schedule(postgres, made)
+    seed.execute(postgres, "UPDATE scheduled_jobs SET enabled = false WHERE id = :id", id=paused)
+    found = samples(exporter.text())
+    assert found["outbox_rows"] == 1
+    assert found["outbox_oldest_age_seconds"] == pytest.approx(90, abs=3)
+    assert found["schedule_lag_seconds"] == pytest.approx(480, abs=3)
+    assert (found["schema_version/postgres"], found["schema_current"], found["exporter_up/postgres"]) == (1, 1, 1)
+    assert job_id != paused
+
+
+def test_exporter_does_not_count_the_slots_of_a_job_set_aside(exporter: Exporter, postgres: Postgres) -> None:
+    seed.schedule(postgres, seed.seed(postgres))
+    seed.execute(postgres, "UPDATE scheduled_jobs SET quarantined_until = now() + interval '5 minutes', fault = 'x'")
+    assert samples(exporter.text())["schedule_lag_seconds"] == 0
+
+
+def test_exporter_reads_again_after_its_cache_only(exporter: Exporter, redis_client: redis.Redis, clock: Clock) -> None:
+    exporter.text()
+    push(redis_client, "sync", {})
+    clock.now += CACHE_SECONDS - 0.1
+    assert samples(exporter.text())["queue_ready/sync"] == 0
+    clock.now += 0.2
+    assert samples(exporter.text())["queue_ready/sync"] == 1
+
+
+def test_exporter_takes_the_gauges_of_an_absent_source_away(
+    exporter: Exporter, postgres: Postgres, absent_redis: redis.Redis, absent_postgres: Postgres
+) -> None:
+    exporter.text()
+    without_redis = samples(Exporter(postgres, absent_redis).text())
+    assert without_redis["exporter_up/redis"] == 0
+    assert not [name for name in without_redis if name.startswith("queue_")]
+    assert without_redis["outbox_rows"] == 0
+    without_both = samples(Exporter(absent_postgres, absent_redis).text())
+    assert without_both["exporter_up/postgres"] == 0
+    assert not [name for name in without_both if name.startswith(("outbox_", "schedule_lag", "schema_"))]
+    assert samples(exporter.text())["outbox_rows"] == 0
+
+
+def test_exporter_shows_a_schema_that_is_behind(empty_database_url: str, redis_client: redis.Redis) -> None:
+    postgres = Postgres(empty_database_url, pool_size=1)
+    found = samples(Exporter(postgres, redis_client).text())
+    postgres.close()
+    assert (found["schema_version/postgres"], found["schema_current"], found["exporter_up/postgres"]) == (0, 0, 1)
+    assert "outbox_rows" not in found
+
+
+def test_many_scrapes_at_once_read_once(exporter: Exporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, met = [], threading.Barrier(8)
+
+    def depths(client: redis.Redis) -> list[queue_depth.QueueDepth]:
+        reads.append(client)
+        time.sleep(0.05)
+        raise errors.StoreAway("Redis does not answer")
+
+    def scrape() -> None:
+        met.wait(5)
+        exporter.text()
+
+    monkeypatch.setattr(queue_depth, "depths", depths)
+    scrapes = [threading.Thread(target=scrape) for _ in range(8)]
+    for one in scrapes:
+        one.start()
+    for one in scrapes:
+        one.join(10)
+    assert len(reads) == 1

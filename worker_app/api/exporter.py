@@ -1,0 +1,107 @@
+"""The exporter: gauges of the whole fleet, read from Redis and Postgres when somebody asks for `/metrics`.
+
+Every replica tells the same, so a query takes `max`, never `sum`. A source that does not answer takes its gauges with it: a
+missing number raises an alert, an old one hides the fault.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import prometheus_client
+import redis
+import structlog
+from prometheus_client import Gauge, Metric
+from prometheus_client.registry import Collector
+
+from worker_app import errors, migrate, queue_depth, telemetry
+from worker_app.api import deadline, health
+from worker_app.store import outbox, overview
+from worker_app.store.postgres import Postgres
+
+CACHE_SECONDS = 5.0  # two Prometheis and a person together cost one look at the stores
+SOURCE_SECONDS = 2.0  # each; both together stay below the 10 s that a scrape waits
+QUEUE_GAUGES = (telemetry.QUEUE_READY, telemetry.QUEUE_OLDEST_AGE, telemetry.QUEUE_RUNNING, telemetry.QUEUE_CONSUMERS)
+SCHEMA_GAUGES = (telemetry.SCHEMA_VERSION, telemetry.SCHEMA_CURRENT)
+WORK_GAUGES = (telemetry.OUTBOX_ROWS, telemetry.OUTBOX_OLDEST_AGE, telemetry.SCHEDULE_LAG)
+
+log = structlog.get_logger(__name__)
+
+
+class Exporter(Collector):
+    """The registry of this process, with the gauges of the fleet at most five seconds old."""
+
+    def __init__(self, postgres: Postgres, client: redis.Redis, clock: Callable[[], float] = time.monotonic) -> None:
+        self._postgres = postgres
+        self._redis = client
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._fresh_until = float("-inf")
+        self._away: set[str] = set()
+        self._known: set[str] = set()  # names of gauges that hold a value of now
+
+    def text(self) -> bytes:
+        """All of it in the text format of Prometheus. Answers whatever the stores do; one caller at a time reads them."""
+        with self._lock:
+            if self._clock() >= self._fresh_until:
+                self._known.clear()
+                self._read("redis", self._read_redis)
+                self._read("postgres", self._read_postgres)
+                self._fresh_until = self._clock() + CACHE_SECONDS
+            return prometheus_client.generate_latest(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """What stands in the registry, without the gauges of a source that is away."""
+        # A gauge without labels always has a value, so it cannot be cleared: it is left out here.
+        gauges = {_name(gauge) for gauge in (*QUEUE_GAUGES, *SCHEMA_GAUGES, *WORK_GAUGES)}
+        return (metric for metric in telemetry.EXPORTER.collect() if metric.name not in gauges - self._known)
+
+    def _read(self, source: str, read: Callable[[], None]) -> None:
+        try:
+            with deadline.within(SOURCE_SECONDS, source):
+                read()
+        except errors.StoreAway as error:
+            telemetry.EXPORTER_UP.labels(source).set(0)
+            if source not in self._away:
+                log.warning("exporter.source_away", source=source, error=str(error))
+            self._away.add(source)
+        else:
+            telemetry.EXPORTER_UP.labels(source).set(1)
+            if source in self._away:
+                log.warning("exporter.source_back", source=source)
+            self._away.discard(source)
+
+    def _read_redis(self) -> None:
+        found = queue_depth.depths(self._redis)
+        for gauge in QUEUE_GAUGES:
+            gauge.clear()
+        for item in found:
+            telemetry.QUEUE_READY.labels(item.queue).set(item.ready)
+            telemetry.QUEUE_RUNNING.labels(item.queue).set(item.running)
+            telemetry.QUEUE_CONSUMERS.labels(item.queue).set(item.consumers)
+            if item.oldest_age_seconds is not None or not item.ready:  # else a foreign message, whose age nobody knows
+                telemetry.QUEUE_OLDEST_AGE.labels(item.queue).set(item.oldest_age_seconds or 0.0)
+        self._know(QUEUE_GAUGES)
+
+    def _read_postgres(self) -> None:
+        seen = migrate.status(self._postgres)
+        is_usable = seen.state in health.USABLE
+        telemetry.SCHEMA_VERSION.labels("postgres").set(seen.have)
+        telemetry.SCHEMA_CURRENT.set(int(is_usable))
+        self._know(SCHEMA_GAUGES)
+        if not is_usable:
+            return  # the tables below may not be there
+        with self._postgres.transaction() as tx:
+            backlog = outbox.backlog(tx)
+            lag = overview.schedule_lag_seconds(tx)
+        telemetry.OUTBOX_ROWS.set(backlog.rows)
+        telemetry.OUTBOX_OLDEST_AGE.set(backlog.oldest_age_seconds)
+        telemetry.SCHEDULE_LAG.set(lag)
+        self._know(WORK_GAUGES)
+
+    def _know(self, gauges: tuple[Gauge, ...]) -> None:
+        self._known.update(_name(gauge) for gauge in gauges)
+
+
+def _name(gauge: Gauge) -> str:
+    return str(next(iter(gauge.describe())).name)

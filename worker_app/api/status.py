@@ -1,0 +1,125 @@
+"""Status: the whole service on one page, or as one document. Read only; a store that is away leaves its part out.
+
+`gather` reads, `warnings` judges, `templates/status.html` draws. The page needs no script: it asks the browser to load it again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import redis
+from flask import Response, jsonify, make_response, render_template, request
+
+from worker_app import errors, migrate, queue_depth, queues
+from worker_app.api import deadline, health, reading, warnings
+from worker_app.cli.output import document
+from worker_app.migrate import Status as Schema
+from worker_app.queue_depth import QueueDepth, Worker
+from worker_app.store import overview
+from worker_app.store.overview import Overview
+from worker_app.store.postgres import Postgres
+
+REFRESH_SECONDS = 5
+REDIS_SECONDS, POSTGRES_SECONDS = 2.0, 3.0  # together what a person waits for a page that shows a fault
+OK = "ok"  # what a store that answers says
+LAG_FACTOR = 2  # dispatch periods; a slot may wait for one of them
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """A fleet as its workers tell. The field names are public."""
+
+    fleet: str
+    workers: int
+    slots: int
+    running: int  # tasks
+    unserved: tuple[str, ...]  # its queues that no worker of any fleet consumes
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """Everything that the page shows. The field names are public; what a store that is away would tell is None."""
+
+    at: datetime
+    warnings: tuple[str, ...]  # what needs a person, each with its remedy
+    postgres: str  # ok, or why not
+    redis: str  # ok, or why not
+    schema: Schema | None
+    fleets: tuple[Fleet, ...] | None
+    queues: tuple[QueueDepth, ...] | None
+    work: Overview | None
+
+
+class StatusPage:
+    """The view of `/status`."""
+
+    def __init__(self, postgres: Postgres, client: redis.Redis, *, dispatch_interval_seconds: int) -> None:
+        self._postgres = postgres
+        self._redis = client
+        self._latest_lag_seconds = LAG_FACTOR * dispatch_interval_seconds
+
+    def show(self) -> Response:
+        """The page, or the document where JSON is asked for."""
+        given = reading.parameters("format", "refresh")
+        form = given.get("format") or request.accept_mimetypes.best_match(["text/html", "application/json"])
+        if form in ("json", "application/json"):
+            return jsonify(document(self.gather()))
+        if form not in ("html", "text/html", None):
+            raise errors.UsageError(f"format is {form!r}: give html or json")
+        refresh = REFRESH_SECONDS if given.get("refresh") != "off" else None
+        return make_response(render_template("status.html", status=self.gather(), refresh_seconds=refresh))
+
+    def gather(self) -> ServiceStatus:
+        """Read both stores, each with its own deadline, and judge what they hold."""
+        redis_said, depths, present = self._of_redis()
+        postgres_said, schema, work = self._of_postgres()
+        found = [said for said in (postgres_said, redis_said) if said != OK]
+        found += warnings.of_queues(depths or ())
+        found += warnings.of_schema(schema) if schema else ()
+        found += warnings.of_work(work, self._latest_lag_seconds) if work else ()
+        return ServiceStatus(
+            at=work.at if work else datetime.now(UTC),
+            warnings=tuple(found),
+            postgres=postgres_said,
+            redis=redis_said,
+            schema=schema,
+            fleets=None if present is None else fleets_of(present),
+            queues=depths,
+            work=work,
+        )
+
+    def _of_redis(self) -> tuple[str, tuple[QueueDepth, ...] | None, list[Worker] | None]:
+        try:
+            with deadline.within(REDIS_SECONDS, "Redis"):
+                return OK, tuple(queue_depth.depths(self._redis)), queue_depth.workers(self._redis)
+        except errors.StoreAway as error:
+            return f"{error}; nothing is lost, only late", None, None
+
+    def _of_postgres(self) -> tuple[str, Schema | None, Overview | None]:
+        schema: Schema | None = None
+        try:
+            with deadline.within(POSTGRES_SECONDS, "Postgres"):
+                schema = migrate.status(self._postgres)
+                if schema.state not in health.USABLE:
+                    return OK, schema, None
+                with self._postgres.transaction() as tx:
+                    return OK, schema, overview.read(tx)
+        except errors.StoreAway as error:
+            return f"{error}; look whether it runs and whether DATABASE_URL leads to it", schema, None
+
+
+def fleets_of(present: Sequence[Worker]) -> tuple[Fleet, ...]:
+    """The fleets that this program knows, those without a worker included, and those that only a worker names."""
+    names = dict.fromkeys((*queues.FLEETS, *sorted(worker.fleet for worker in present)))
+    by_fleet = {name: [worker for worker in present if worker.fleet == name] for name in names}
+    consumed = {queue for worker in present for queue in worker.queues}
+    return tuple(
+        Fleet(
+            fleet=name,
+            workers=len(members),
+            slots=sum(worker.slots for worker in members),
+            running=sum(sum(worker.running.values()) for worker in members),
+            unserved=tuple(queue for queue in queues.FLEETS.get(name, ()) if queue not in consumed),
+        )
+        for name, members in by_fleet.items()
+    )

@@ -1,0 +1,37 @@
+#!/bin/sh
+# probe ready|alive [--role R] [--max-age S]: the rule of `dev-hops probe` without an interpreter's start. Looks at files and
+# at the loopback port, never at the broker.
+set -u
+what="${1:-}"
+[ $# -gt 0 ] && shift
+dir="${RUN_DIR:-/run/worker}"
+role="$(cat "$dir/role" 2>/dev/null || echo worker)"
+max_age=120
+while [ $# -gt 1 ]; do
+    case "$1" in
+        --role) role="$2" ;;
+        --max-age) max_age="${2%.*}" ;;
+        *) break ;;
+    esac
+    shift 2
+done
+if [ $# -gt 0 ] || { [ "$what" != ready ] && [ "$what" != alive ]; }; then
+    echo "usage: probe ready|alive [--role worker|beat|api|flower] [--max-age SECONDS]" >&2
+    exit 2
+fi
+case "$role" in
+    api | flower)
+        port="${API_PORT:-8000}" path=readyz
+        [ "$what" = alive ] && path=livez
+        [ "$role" = flower ] && port="${FLOWER_PORT:-5555}" path=healthcheck
+        exec python3 -S -c "import sys, urllib.request as u; sys.exit(u.urlopen(sys.argv[1], timeout=3).status != 200)" \
+            "http://127.0.0.1:$port/$path" 2>/dev/null
+        ;;
+esac
+touched="$(stat -c %Y "$dir/$role.alive" 2>/dev/null)" || { echo "there is no $dir/$role.alive" >&2; exit 1; }
+age=$(($(date +%s) - touched))
+[ "$age" -le "$max_age" ] || { echo "its last sign of life is $age s old" >&2; exit 1; }
+if [ "$what" = ready ] && [ "$role" != beat ] && [ ! -e "$dir/$role.ready" ]; then
+    echo "it takes no work (starting, draining, or its Redis is away)" >&2
+    exit 1
+fi
