@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 UNIT := tests/unit
 
-.PHONY: help install lock up down test check test-gevent chaos bench contract-test image image-test chart-test shape docs
+.PHONY: help install lock up down test e2e check test-gevent bench shape docs image
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -36,15 +36,24 @@ check: install  ## Format, lint, types, imports, unit tests: before each commit
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q $(UNIT) $(ARGS)
 
-test: install  ## Every test that needs no Docker and no network
-	$(BIN)/pytest $(ARGS)
+test: install  ## Unit and integration tests on embedded stores, then the unit tests under gevent
+	$(BIN)/pytest -q -n 2 tests/unit tests/integration $(ARGS)
 	$(MAKE) --no-print-directory test-gevent
 
-test-gevent: install  ## The unit tests again, in a gevent-patched interpreter
-	$(BIN)/python -m gevent.monkey $(BIN)/pytest -q -p no:randomly $(UNIT)
+e2e: install  ## `dev-hops up` as a newcomer uses it, from start to Ctrl-C
+	$(BIN)/pytest -q tests/end_to_end $(ARGS)
 
-bench: install  ## Benchmarks beside their peers, JSON in bench/results
-	$(BIN)/python bench/git_sync.py $(ARGS)
+test-gevent: install  ## The unit tests again, in a gevent-patched interpreter
+	$(BIN)/python -m gevent.monkey $(BIN)/pytest -q $(UNIT)
+
+bench: install  ## The benchmark of a git sync beside git alone, JSON in bench/results
+	$(BIN)/python -m bench.git_sync $(ARGS)
 
 shape: install  ## The size and structure of the code, as figures
-	$(BIN)/python bench/shape.py $(ARGS)
+	$(BIN)/python -m bench.shape $(ARGS)
+
+docs: install  ## Write the generated pages of docs/reference again
+	$(BIN)/python docs/generate.py
+
+image: requirements.lock  ## Build the image (needs Docker)
+	docker build --tag dev-hops $(ARGS) .

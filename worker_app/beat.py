@@ -13,7 +13,6 @@ import structlog
 from celery import Celery
 from celery.beat import ScheduleEntry, Scheduler
 from celery.schedules import schedule
-from prometheus_client import start_http_server
 
 from worker_app import queues, runtime, telemetry
 from worker_app.settings import Settings, load
@@ -43,13 +42,14 @@ class FencedScheduler(Scheduler):
         self._fence = Fence(runtime.redis_client(self._settings.redis_url.get_secret_value(), connections=2), "beat")
         self._broker = runtime.redis_client(self._settings.broker_url, connections=2)
         self._files = ProbeFiles(self._settings.run_dir, "beat")
-        if self._settings.metrics_port:
-            start_http_server(self._settings.metrics_port, registry=telemetry.BEAT)
         kwargs["max_interval"] = MAX_LOOP_SECONDS
         super().__init__(*args, **kwargs)
 
     def setup_schedule(self) -> None:
-        """Take the table; every entry is due at once."""
+        """Take the table, every entry due at once, and begin to serve telemetry. Celery's banner makes a scheduler that
+        never gets here.
+        """
+        telemetry.serve(self._settings.metrics_port, telemetry.BEAT)
         app: Celery = self.app
         self.data = {
             name: ScheduleEntry(

@@ -5,7 +5,9 @@ and look like an answer. The exporter is the API, which reads Redis and Postgres
 Page: https://prometheus.io/docs/practices/naming/
 """
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from worker_app import errors
 
 WORKER = CollectorRegistry()
 BEAT = CollectorRegistry()
@@ -56,6 +58,18 @@ SCHEDULE_LAG = _gauge(EXPORTER, "schedule_lag_seconds", "Age of the oldest slot 
 SCHEMA_VERSION = _gauge(EXPORTER, "schema_version", "Newest finished schema change", "store")
 SCHEMA_CURRENT = _gauge(EXPORTER, "schema_current", "1 while the schema is what this program needs")
 EXPORTER_UP = _gauge(EXPORTER, "exporter_up", "1 while a source of the exporter answers", "source")
+
+
+def serve(port: int, owner: CollectorRegistry) -> None:
+    """Answer `GET /metrics` on `port` with the numbers of `owner`; 0 answers nothing. Raises SettingsError on a taken port."""
+    if not port:
+        return
+    try:
+        start_http_server(port, registry=owner)
+    except OSError as error:
+        raise errors.SettingsError(
+            f"METRICS_PORT is {port}: it cannot be listened on ({error.strerror}); give a free one, or 0 for none"
+        ) from error
 
 
 def table() -> list[tuple[str, str, str, tuple[str, ...]]]:

@@ -189,7 +189,7 @@ def test_interrupt_in_the_terminal_stops_everything_in_time(
         stderr=subprocess.STDOUT,
         text=True,
     )
-    wait_for(lambda: (folder / "env.json").exists(), "up is ready", 60)
+    wait_for(lambda: Folder(folder).read_env(), "up is ready", 60)
     wait_for(lambda: succeeded(run, "metrics"), "the first metrics", 90)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 import structlog
 from celery import Celery, bootsteps, signals
 from celery.worker import WorkController
-from prometheus_client import start_http_server
 
 from celery_utils import PerformanceProfile
 from worker_app import errors, logs, migrate, queues, runtime, telemetry
@@ -70,8 +69,10 @@ class Boot:
             _refuse(str(error), 75)
         telemetry.WORKER_SLOTS.set(self.profile.slots)
         running.connect()
-        if self.settings.metrics_port:
-            start_http_server(self.settings.metrics_port, registry=telemetry.WORKER)
+        try:
+            telemetry.serve(self.settings.metrics_port, telemetry.WORKER)
+        except errors.SettingsError as error:
+            _refuse(str(error), 78)
         if self.has_children:
             built.postgres.close()
         else:
