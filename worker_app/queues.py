@@ -28,7 +28,6 @@ PROVIDERS: tuple[str, ...] = ("github", "gitlab", "jira", "linear", "git")
 TASK_QUEUES: dict[str, str] = {
     "dispatch_scheduled_syncs": "scheduler",
     "rescue": "scheduler",
-    "prune": "scheduler",
     "dispatch_sync_run": "sync",
     "finish_sync_run": "sync",
     "run_sync_batch": "sync.git",  # the outbox row names the provider's own queue

@@ -107,11 +107,17 @@ def _draw_days(console: Console, by_day: dict[date, dict[str, MetricRow]], days:
     rows = []
     for day in days:
         values = [by_day[day][name].value if name in by_day[day] else None for name in names]
-        coverage = min(row.coverage for row in by_day[day].values())
-        rows.append((day.isoformat(), *values, f"{coverage:.0%}", _bar(values[0], most)))
+        rows.append((day.isoformat(), *values, _read(day, list(by_day[day].values())), _bar(values[0], most)))
     output.table("DAY", *(HEADINGS[name] for name in names), "READ", "", rows=rows, empty="")(console)
     if len(by_day) > len(days):
         console.print(f"… and {len(by_day) - len(days)} earlier days; --json or --csv shows all", markup=False)
+
+
+def _read(day: date, rows: list[MetricRow]) -> str:
+    """How completely the day was read; a day that was not over when it was computed says so."""
+    if all(row.computed_at is not None and row.computed_at.date() <= day for row in rows):
+        return "so far"
+    return f"{min(row.coverage for row in rows):.0%}"
 
 
 def _bar(value: float | None, most: float) -> str:

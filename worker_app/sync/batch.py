@@ -67,6 +67,11 @@ def run(
         return work.fail(error)
     except errors.TransientError as error:
         return work.retry(error)
+    except (
+        Exception
+    ) as error:  # the one at the task border: a fault of ours spends an attempt, is seen and told to Celery
+        work.retry(errors.TransientError(f"unexpected {type(error).__name__}; the worker's log has its traceback"))
+        raise
 
 
 class _Work:

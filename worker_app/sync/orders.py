@@ -11,7 +11,6 @@ from worker_app.records import Source
 from worker_app.store import schedules, sources
 from worker_app.store.postgres import Postgres
 from worker_app.store.schedules import NewSchedule, Schedule
-from worker_app.store.sources import Org
 from worker_app.sync import cron
 
 UNSET = datetime.max.replace(tzinfo=UTC)  # until the line has been checked
@@ -52,25 +51,6 @@ def add_sync(
             overlap=overlap,
             catchup=catchup,
             max_jitter_seconds=max_jitter_seconds,
-        ),
-        least_seconds,
-    )
-
-
-def add_metrics(postgres: Postgres, org: Org, *, cron_line: str, tz: str, least_seconds: int) -> Schedule:
-    """A standing order to compute an organisation's metrics, beside the runs that follow each sync. Raises UsageError."""
-    return _add(
-        postgres,
-        NewSchedule(
-            id=uuid4(),
-            org_id=org.id,
-            kind="metrics",
-            provider=None,
-            source_ids=(),
-            cron_source=cron_line,
-            cron="",
-            tz=tz,
-            next_run_at=UNSET,
         ),
         least_seconds,
     )

@@ -11,9 +11,12 @@ emptied AS (
       SELECT 1 FROM given g WHERE g.metric = t.metric AND g.grain = t.grain AND g.grain_id = t.grain_id AND g.day = t.day
         AND g.definition_v = t.definition_v)
   RETURNING 1),
+locked AS MATERIALIZED (  -- in order, as the pages lock them that touch days: no two transactions wait in a circle
+  SELECT d.day FROM touched_days d
+  JOIN unnest(CAST(:days AS date[]), CAST(:revisions AS bigint[])) AS s (day, revision) ON s.day = d.day AND s.revision = d.revision
+  WHERE d.org_id = :org_id ORDER BY d.day FOR UPDATE OF d),
 cleared AS (
-  DELETE FROM touched_days d USING unnest(CAST(:days AS date[]), CAST(:revisions AS bigint[])) AS s (day, revision)
-  WHERE d.org_id = :org_id AND d.day = s.day AND d.revision = s.revision RETURNING 1)
+  DELETE FROM touched_days d USING locked WHERE d.org_id = :org_id AND d.day = locked.day RETURNING 1)
 INSERT INTO metric_daily AS t (org_id, metric, grain, grain_id, day, definition_v, num, den, n, value, coverage, input_watermark,
                                computed_at)
 SELECT :org_id, metric, grain, grain_id, day, definition_v, num, den, n, value, coverage, input_watermark,
