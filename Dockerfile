@@ -26,7 +26,7 @@ LABEL org.opencontainers.image.title="dev-hops" \
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates git openssh-client tini \
-    && rm -rf /var/lib/apt/lists/* \
+    && apt-get clean && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/* \
     && groupadd --gid 10001 dev-hops \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp --shell /usr/sbin/nologin dev-hops \
     && install -d -o 10001 -g 10001 /run/worker /var/tmp/dev-hops

@@ -21,6 +21,11 @@ from worker_app import errors, queues
 
 Fleet = Literal["worker", "worker-ingest", "worker-heavy"]
 Positive = Annotated[int, Field(ge=1)]
+PROFILE_NAMES = {  # how a line of the profile that begins with its own name is introduced
+    "autoscale": "CELERY_AUTOSCALE: ",
+    "redis_max_connections": "REDIS_MAX_CONNECTIONS: ",
+    "visibility_timeout_seconds": "VISIBILITY_TIMEOUT_SECONDS: ",
+}
 DEFAULT_REDIS_URL = "redis://localhost:6379/0"
 DEFAULT_DIR = Path("~/.local/share/dev-hops")
 
@@ -109,7 +114,7 @@ class Settings(BaseSettings):
     git_allow_file: bool = Field(False, description="read repositories by path; only for `dev-hops up` and tests")
     run_dir: Path = Field(Path("/run/worker"), description="folder of the probe files")
     metrics_port: Annotated[int, Field(ge=0, le=65535)] = Field(
-        9464, description="port of a worker's telemetry; 0: off"
+        9464, description="port on which a worker or beat answers GET /metrics; 0: off"
     )
     api_host: str = Field("0.0.0.0", description="address on which the API listens")  # noqa: S104 - a container's door
     api_port: Annotated[int, Field(ge=1, le=65535)] = Field(8000, description="port of the API")
@@ -261,11 +266,12 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     known = {name: values[name.upper()] for name in Settings.model_fields if values.get(name.upper())}
     try:
         settings = Settings.model_validate(known)
-        if not faults:
-            _check_profile(settings)
     except ValidationError as error:
-        faults += [_fault(dict(item), values) for item in error.errors(include_url=False, include_input=False)]
-        raise errors.SettingsError("\n".join(faults)) from None
+        found = error.errors(include_url=False, include_input=False)
+        faults += [_fault(dict(item), values) for item in found]
+        sound = {name: value for name, value in known.items() if name not in {item["loc"][0] for item in found}}
+        settings = Settings.model_validate(sound)
+    faults += _contradictions(settings)
     if faults:
         raise errors.SettingsError("\n".join(faults))
     return settings
@@ -299,11 +305,13 @@ def _of_running_up(folder: Path) -> dict[str, str]:
     return {str(name): str(value) for name, value in content.items()} if isinstance(content, dict) else {}
 
 
-def _check_profile(settings: Settings) -> None:
+def _contradictions(settings: Settings) -> list[str]:
+    """What the performance profile finds wrong, in the names of the environment."""
     try:
         settings.profile  # noqa: B018 - building it is the check
     except ProfileError as error:
-        raise errors.SettingsError(str(error)) from None
+        return [PROFILE_NAMES.get(line.split(" ")[0], "") + line for line in str(error).splitlines()]
+    return []
 
 
 def _fault(item: Mapping[str, Any], values: Mapping[str, str]) -> str:

@@ -59,6 +59,11 @@ def test_every_fault_comes_out_in_one_message() -> None:
     ]
 
 
+def test_fault_and_contradiction_come_out_together() -> None:
+    message = fault_of(CELERY_POOL="eventlet", CELERY_AUTOSCALE="60,2", REDIS_MAX_CONNECTIONS="50")
+    assert [line.split(" ")[0] for line in message.splitlines()] == ["CELERY_POOL", "REDIS_MAX_CONNECTIONS:"]
+
+
 def test_migrations_by_a_role_are_refused() -> None:
     assert "dev-hops migrate" in fault_of(AUTO_RUN_MIGRATIONS="true")
     assert load(AUTO_RUN_MIGRATIONS="False").auto_run_migrations == "false"

@@ -1,7 +1,5 @@
 """Organisations and their sources."""
 
-from pathlib import Path
-
 import click
 
 from worker_app import errors
@@ -53,7 +51,8 @@ def sources_group() -> None:
 @output.json_option
 def add_source(name: str, provider: str, org_name: str | None, as_json: bool) -> None:
     """Add a source: NAME is a clone address (https or ssh) or, beside `dev-hops up`, a path on this machine."""
-    host, ext_id = registry.provider(provider).identity(name)
+    known = registry.provider(provider)
+    shown, (host, ext_id) = known.public_address(name), known.identity(name)
     with context.opened() as runtime:
         if host == "localhost" and not runtime.settings.git_allow_file:
             raise errors.UsageError(
@@ -62,7 +61,6 @@ def add_source(name: str, provider: str, org_name: str | None, as_json: bool) ->
             )
         with runtime.postgres.transaction() as tx:
             org = sources.org(tx, org_name)
-            shown = str(Path(name).expanduser().resolve()) if host == "localhost" else name
             added = sources.add_source(tx, org.id, provider, host, shown, ext_id)
     text = f"source {added.external_name} added; sync it now with `dev-hops sync {added.id}`, or add a schedule"
     output.emit(added, as_json=as_json, show=output.sentence(text))

@@ -76,7 +76,7 @@ def repository(given: Path | None, *, needed: bool) -> Path | None:
         found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
     except FileNotFoundError:
         raise errors.UsageError(
-            "git is not installed: workers read repositories with it; install git 2.31 or newer"
+            "git is not installed: workers read repositories with it; install git 2.32 or newer"
         ) from None
     return Path(found.stdout.strip()).resolve() if found.returncode == 0 else None
 
@@ -222,7 +222,7 @@ def _public_environment(folder: Folder, addresses: StoreAddresses, stores: Store
     """What points other programs at this `up`. `redis-cli` takes its password from REDISCLI_AUTH."""
     secrets = folder.secrets()
     return {
-        "DATABASE_URL": addresses.database_url,
+        "DATABASE_URL": addresses.database_url.replace("+psycopg2", "", 1),  # as psql reads it too
         "REDIS_URL": addresses.redis_url,
         "REDISCLI_AUTH": secrets.valkey,
         "REDIS_PORT": str(stores.valkey.port),

@@ -115,9 +115,9 @@ def _draw_days(console: Console, by_day: dict[date, dict[str, MetricRow]], days:
 
 def _read(day: date, rows: list[MetricRow]) -> str:
     """How completely the day was read; a day that was not over when it was computed says so."""
-    if all(row.computed_at is not None and row.computed_at.date() <= day for row in rows):
-        return "so far"
-    return f"{min(row.coverage for row in rows):.0%}"
+    coverage = min(row.coverage for row in rows)
+    was_over = any(row.computed_at is not None and row.computed_at.date() > day for row in rows)
+    return f"{coverage:.0%}" if was_over or coverage == 1 else "so far"
 
 
 def _bar(value: float | None, most: float) -> str:

@@ -51,7 +51,7 @@ def follow(runtime: Runtime, run_id: UUID, *, quiet: bool = False) -> RunView:
             view = view_of(runtime, run_id)
             if began_records is None and view.records:
                 began_at, began_records = time.monotonic(), view.records
-            rate = (view.records - (began_records or 0)) / max(0.3, time.monotonic() - began_at)
+            rate = _whole_rate(view) or (view.records - (began_records or 0)) / max(0.3, time.monotonic() - began_at)
             drawn.update(
                 task,
                 description=f"{view.kind} {view.source or view.org}: {view.state}",
@@ -62,3 +62,10 @@ def follow(runtime: Runtime, run_id: UUID, *, quiet: bool = False) -> RunView:
             if RunState(view.state) not in OPEN_STATES:
                 return view
             time.sleep(LOOK_SECONDS)
+
+
+def _whole_rate(view: RunView) -> float | None:
+    """Records per second of a run that is over, None before."""
+    if view.started_at is None or view.finished_at is None:
+        return None
+    return view.records / max(0.001, (view.finished_at - view.started_at).total_seconds())

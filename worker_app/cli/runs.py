@@ -68,7 +68,7 @@ def list_runs(org_name: str | None, limit: int, as_json: bool) -> None:
             item.source or item.org,
             item.state,
             item.trigger,
-            _of(item.batches_done, item.batches_total),
+            _of(item.batches_done, item.batches_total) if item.kind != "metrics" else None,
             item.records,
             item.created_at,
             item.error,

@@ -75,8 +75,8 @@ def up(
     except KeyboardInterrupt:
         pass
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for further in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(further, signal.SIG_IGN)
         console.print("stopping…")
         began = time.monotonic()
         stack.stop()

@@ -21,6 +21,17 @@ def identity(external_name: str) -> tuple[str, str]:
     return address.host, address.ext_id
 
 
+def public_address(external_name: str) -> str:
+    """What is stored and shown of a clone address or a path. Raises UsageError for one that holds a user or a password."""
+    address = git_address.parse(external_name)
+    if address.protocol == "https" and "@" in external_name:
+        raise errors.UsageError(
+            f"external_name {address.url!r} was given with a user or a password: it would be shown to everyone who lists "
+            "sources; give the address alone, or an ssh address whose key the workers have"
+        )
+    return address.path if address.protocol == "file" else external_name
+
+
 @dataclass(frozen=True, slots=True)
 class GitReader:
     """Implements `records.Reader` for the dataset commits. Mirrors stand at `mirrors`/<org_id>/<source_id>.git."""

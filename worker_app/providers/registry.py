@@ -15,6 +15,9 @@ class Provider:
 
     datasets: tuple[str, ...]
     identity: Callable[[str], tuple[str, str]]  # external name -> (host, ext_id); raises UsageError
+    public_address: Callable[
+        [str], str
+    ]  # external name -> what is stored and shown; raises UsageError for a secret in it
     reader: Callable[[Settings, str], Reader]  # (settings, dataset)
 
 
@@ -24,7 +27,9 @@ def _git_reader(settings: Settings, dataset: str) -> Reader:
 
 
 PROVIDERS: Mapping[str, Provider] = {
-    "git": Provider(datasets=("commits",), identity=git.identity, reader=_git_reader),
+    "git": Provider(
+        datasets=("commits",), identity=git.identity, public_address=git.public_address, reader=_git_reader
+    ),
 }
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from worker_app import errors
 from worker_app.records import Cursor, Source, Walk
-from worker_app.store.postgres import Transaction
+from worker_app.store.postgres import Transaction, statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,9 @@ def cursor(tx: Transaction, org_id: UUID, source_id: UUID, dataset: str) -> Curs
 
 
 def move_cursor(tx: Transaction, org_id: UUID, source_id: UUID, dataset: str, walk: Walk) -> None:
-    """Move the cursor to the start of a walk that was complete; never back."""
+    """Move the cursor to the start of a walk that was complete, never back; the days that this covers are computed anew."""
+    place = {"org_id": org_id, "source_id": source_id, "dataset": dataset, "at": walk.started_at}
+    tx.execute(statement("touch_covered_days"), place)
     tx.execute(
         text(
             "INSERT INTO sync_cursors AS c (org_id, source_id, dataset, cursor_at, tips, last_complete_start) "
@@ -151,13 +153,7 @@ def move_cursor(tx: Transaction, org_id: UUID, source_id: UUID, dataset: str, wa
             "tips = excluded.tips, last_complete_start = excluded.last_complete_start "
             "WHERE c.cursor_at IS NULL OR excluded.cursor_at >= c.cursor_at"
         ),
-        {
-            "org_id": org_id,
-            "source_id": source_id,
-            "dataset": dataset,
-            "at": walk.started_at,
-            "tips": json.dumps(dict(walk.until)),
-        },
+        {**place, "tips": json.dumps(dict(walk.until))},
     )
 
 

@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 
 import structlog
 
-from worker_app import errors, retry
+from worker_app import errors, retry, telemetry
 from worker_app.jobs import Batch, BatchEnd, BatchState
 from worker_app.records import Page, Reader, Source, Walk
 from worker_app.store import batches, records, runs, sources
@@ -56,9 +56,15 @@ def run(
     structlog.contextvars.bind_contextvars(
         org_id=str(batch.org_id), run_id=str(batch.run_id), provider=batch.provider, attempt=batch.attempt
     )
-    work = _Work(postgres, batch, bounds)
+    end = _run(_Work(postgres, batch, bounds), reader_of, is_draining)
+    telemetry.BATCHES.labels(batch.provider, batch.dataset, end).inc()
+    return end
+
+
+def _run(work: "_Work", reader_of: Callable[[str, str], Reader], is_draining: Callable[[], bool]) -> str:
+    batch = work.batch
     try:
-        with lease.kept(work.renew, bounds.lease_seconds) as lost:
+        with lease.kept(work.renew, work.bounds.lease_seconds) as lost:
             return work.walk(reader_of(batch.provider, batch.dataset), lambda: lost.is_set(), is_draining)
     except errors.LeaseLost as error:
         log.warning("batch.lost", error=str(error))
@@ -132,6 +138,7 @@ class _Work:
                 lease_seconds=self.bounds.lease_seconds,
             )
             records.write(tx, source, page.records, walk.started_at)
+        telemetry.RECORDS_WRITTEN.labels(self.batch.provider, self.batch.dataset).inc(page.counted)
 
     def _succeed(self, source: Source, walk: Walk, is_complete: bool, reason: str | None) -> str:
         batch = self.batch

@@ -71,11 +71,16 @@ def find(postgres: Postgres, schedule: str) -> Schedule:
     """The schedule with this id, this beginning of an id, or the only one of a source. Raises UsageError."""
     with postgres.transaction() as tx:
         every = schedules.schedules(tx)
-        exact = [item for item in every if str(item.id).startswith(schedule.lower()) or schedule in item.sources]
+        exact = [item for item in every if str(item.id).startswith(schedule.lower()) or _is_of(item, schedule)]
     if len(exact) == 1:
         return exact[0]
     what = "there is no schedule" if not exact else f"{len(exact)} schedules fit"
     raise errors.UsageError(f"{what} {schedule!r}; `dev-hops schedules list` shows those there are")
+
+
+def _is_of(item: Schedule, source: str) -> bool:
+    """Whether the schedule syncs the source with this name, or with this end of a name."""
+    return any(name == source or name.removesuffix(".git").endswith("/" + source.strip("/")) for name in item.sources)
 
 
 def pause(postgres: Postgres, schedule: Schedule) -> Schedule:

@@ -31,7 +31,6 @@ class Boot:
         self.settings = settings
         self.profile = profile
         self.heartbeat: Heartbeat | None = None
-        self.files: ProbeFiles | None = None
         self.node = ""
         self.has_children = profile.pool == "prefork"
 
@@ -58,9 +57,9 @@ class Boot:
         built = runtime.build(self.settings, role=self.settings.dev_hops_fleet, pool_size=self.profile.sql_pool_size)
         if found := checks.faults(sender, self.profile):
             _refuse("\n".join(found), 78)
-        self.files = ProbeFiles(self.settings.run_dir, "worker")
-        self.files.ready(is_ready=False)
-        self.files.alive()
+        files = ProbeFiles(self.settings.run_dir, "worker")
+        files.ready(is_ready=False)
+        files.alive()
         try:
             migrate.require_current(built.postgres, self.settings.schema_wait_seconds, lambda text: log.warning(text))
         except errors.SchemaAhead as error:
@@ -77,21 +76,19 @@ class Boot:
             built.postgres.close()
         else:
             self._install(built)
-        self.heartbeat = Heartbeat(self.files, built.broker, self.node, self._presence)
+        self.heartbeat = Heartbeat(files, built.broker, self.node, self._presence)
 
     def on_ready(self, **_: Any) -> None:
         """Say that this worker takes work, and begin to publish what is owed."""
         if self.heartbeat is not None:
             self.heartbeat.start()
-        if self.files is not None:
-            self.files.ready(is_ready=True)
         if not self.has_children:
             self._start_relay(runtime.current())
 
     def on_shutting_down(self, **_: Any) -> None:
         """Let running batches give themselves back at their next page. Runs inside a signal handler: only flags."""
-        if self.files is not None:
-            self.files.ready(is_ready=False)
+        if self.heartbeat is not None:
+            self.heartbeat.takes_work(False)
         if not self.has_children:
             runtime.current().draining.set()
 

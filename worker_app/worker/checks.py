@@ -1,10 +1,11 @@
 """Checks: what must hold before a worker takes its first message. A worker that breaks a promise does not start."""
 
+from celery import Celery
 from celery.worker import WorkController
 from gevent import monkey
 from kombu.utils import functional as kombu_functional
 
-from celery_utils import PerformanceProfile
+from celery_utils import VISIBILITY_MARGIN_SECONDS, PerformanceProfile
 from worker_app.store import postgres
 
 
@@ -26,6 +27,23 @@ def faults(worker: WorkController, profile: PerformanceProfile) -> list[str]:
             f"the worker has {running} slots and the settings say {profile.slots}: connections are counted for the latter; "
             "start it by `dev-hops worker`, or set CELERY_AUTOSCALE or CELERY_CONCURRENCY too"
         )
+    return found + _task_faults(worker.app, profile)
+
+
+def _task_faults(app: Celery, profile: PerformanceProfile) -> list[str]:
+    """Tasks that declare what the profile cannot keep."""
+    most = profile.visibility_timeout_seconds - VISIBILITY_MARGIN_SECONDS
+    found = [
+        f"task {name} has a hard limit of {task.time_limit} s and VISIBILITY_TIMEOUT_SECONDS is "
+        f"{profile.visibility_timeout_seconds}: it would run twice; the most is {most}, lower it or raise the timeout"
+        for name, task in app.tasks.items()
+        if (task.time_limit or 0) > most
+    ]
+    found += [
+        f"task {name} is acknowledged early: a killed worker would lose it; give it acks_late"
+        for name, task in app.tasks.items()
+        if not name.startswith("celery.") and not task.acks_late
+    ]
     return found
 
 

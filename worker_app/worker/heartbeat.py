@@ -6,6 +6,7 @@ the first message on until a drain. Presence has a short life: a killed worker v
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from worker_app import queues
 
 BEAT_SECONDS = 5.0
 PRESENCE_SECONDS = 30
+CUT_OFF_SECONDS = 30.0
 
 log = structlog.get_logger(__name__)
 
@@ -62,18 +64,26 @@ class Heartbeat:
         self._client = client
         self._node = node
         self._presence = presence
+        self._takes_work = False
+        self._heard_at = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin, and say that this process takes work."""
+        self.takes_work(True)
         self._thread.start()
+
+    def takes_work(self, does: bool) -> None:
+        """Say whether this process takes work; one whose Redis has been away for 30 seconds is not ready all the same."""
+        self._takes_work = does
+        self._files.ready(is_ready=does and not self._is_cut_off())
 
     def stop(self) -> None:
         """End, and take the presence back."""
         self._over.set()
         self._thread.join(timeout=BEAT_SECONDS)
-        self._files.ready(is_ready=False)
+        self.takes_work(False)
         try:
             self._client.delete(presence_key(self._node))
         except redis.RedisError as error:
@@ -84,7 +94,12 @@ class Heartbeat:
             self._files.alive()
             try:
                 self._client.set(presence_key(self._node), json.dumps(self._presence()), ex=PRESENCE_SECONDS)
+                self._heard_at = time.monotonic()
             except redis.RedisError as error:
                 log.warning("presence.redis_away", error=type(error).__name__)
+            self.takes_work(self._takes_work)
             if self._over.wait(BEAT_SECONDS):
                 return
+
+    def _is_cut_off(self) -> bool:
+        return time.monotonic() - self._heard_at > CUT_OFF_SECONDS

@@ -103,6 +103,19 @@ def test_coverage_says_whether_the_day_was_read_to_its_end(postgres: Postgres) -
     assert {row.input_watermark for row in rows} == {NOON + timedelta(days=1)}
 
 
+def test_day_that_a_later_walk_covers_is_computed_anew(postgres: Postgres) -> None:
+    made = seed(postgres)
+    store(postgres, made, commit("a"), commit("b", NOON + timedelta(days=1)))
+    for walk in (NOON + timedelta(hours=1), NOON + timedelta(days=1), NOON + timedelta(days=2)):
+        with postgres.transaction() as tx:
+            sources.move_cursor(tx, made.org.id, made.source.id, "commits", Walk(started_at=walk))
+        compute(postgres, made)
+    assert [row.coverage for row in read(postgres, made.org.id)] == [1.0, 1.0]
+    with postgres.transaction() as tx:
+        sources.move_cursor(tx, made.org.id, made.source.id, "commits", Walk(started_at=NOON + timedelta(days=3)))
+    assert compute(postgres, made) == 0
+
+
 def test_second_message_of_a_metrics_run_does_nothing(postgres: Postgres) -> None:
     seed(postgres)
     assert daily.run(postgres, uuid4(), lease_seconds=60) is None

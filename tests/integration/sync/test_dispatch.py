@@ -109,6 +109,7 @@ def test_paused_job_is_not_served_and_resumed_one_goes_on_from_now(postgres: Pos
     made = seed(postgres)
     schedule(postgres, made)
     found = orders.find(postgres, made.source.external_name)
+    assert orders.find(postgres, "app") == orders.find(postgres, str(found.id)[:8]) == found
     assert orders.pause(postgres, found).enabled is False
     assert dispatch.tick(postgres, "test") == dispatch.Tick()
     resumed = orders.resume(postgres, found)

@@ -26,7 +26,7 @@ def test_bars_are_relative_to_the_busiest_day() -> None:
 
 
 def test_day_that_was_not_over_says_so_and_a_whole_one_its_coverage() -> None:
-    text = drawn([ROW, replace(ROW, day=date(2026, 6, 2))])
+    text = drawn([ROW, replace(ROW, day=date(2026, 6, 2), coverage=0.0)])
     assert "100%" in text
     assert "so far" in text
 
