@@ -1,50 +1,31 @@
-"""Local: what `dev-hops up` starts, the first source it adds, and how it tells a newcomer about both."""
+"""Local: one `dev-hops up` from its first line to its last, with the first source that it adds for a newcomer."""
 
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 from uuid import UUID, uuid4
 
 from rich.console import Console
 
 from worker_app import errors, jobs, migrate, runtime, settings
+from worker_app.cli import local_roles, local_summary, progress
 from worker_app.cli import metrics as metrics_view
-from worker_app.cli import output, progress, roles
 from worker_app.embedded import folder as folders
 from worker_app.embedded.folder import Folder
-from worker_app.embedded.stores import StoreAddresses, Stores
-from worker_app.embedded.supervisor import Role, Supervisor
+from worker_app.embedded.stores import Stores
+from worker_app.embedded.supervisor import Supervisor
 from worker_app.providers import registry
 from worker_app.records import Source
 from worker_app.store import metrics, runs, sources
 from worker_app.sync import orders
 
 API_PORT, FLOWER_PORT = 8000, 5555
-FLOWER_USER = "dev-hops"
 FIRST_ORG = "local"
 FIRST_SCHEDULE = "H/15 * * * *"
 LOOK_SECONDS = 0.5  # between two looks at what has died
 METRICS_SECONDS = 60.0  # to wait for the first metrics after the first sync
-DEFAULTS = {  # what suits one machine; the environment may say otherwise
-    "LOG_FORMAT": "text",
-    "OUTBOX_POLL_SECONDS": "1",
-    "DISPATCH_INTERVAL_SECONDS": "60",
-    "RESCUE_INTERVAL_SECONDS": "15",
-    "BATCH_LEASE_SECONDS": "30",
-    "SCHEMA_WAIT_SECONDS": "10",
-}
-FLEETS = (
-    ("worker", "20,2", "4"),
-    ("worker-ingest", "", "1"),
-    ("worker-heavy", "", "4"),
-)  # name, autoscale, concurrency
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +86,12 @@ class Stack:
         self.say(f"dev-hops in {self.folder.path}")
         addresses = self.supervisor.start_stores()
         migrate.migrate_postgres(addresses.database_url, self.say)
-        self.environment = _public_environment(self.folder, addresses, self.stores)
+        self.environment = local_roles.public_environment(self.folder, addresses, self.stores)
         if not self.wanted.stores_only:
             secrets = self.folder.secrets()
             api_port = self._port(self.wanted.port or API_PORT, "the API")
             flower_port = self._port(FLOWER_PORT, "Flower")
-            specs = _roles(self.folder, self.environment, secrets, api_port, flower_port)
+            specs = local_roles.roles_of(self.folder, self.environment, secrets, api_port, flower_port)
             shown = {"status page": f"http://127.0.0.1:{api_port}/status", "Flower": f"http://127.0.0.1:{flower_port}/"}
             self.environment |= {"API_URL": f"http://127.0.0.1:{api_port}"}
             self.say(f"starting {', '.join(role.name for role in specs)}")
@@ -147,15 +128,15 @@ class Stack:
 
     def welcome(self) -> None:
         """Follow the first run, show the first metrics and the addresses."""
-        found = summary(self.folder)
+        found = local_summary.summary(self.folder)
         if self.run_id is not None:
             with self._opened() as opened:
                 view = progress.follow(opened, self.run_id)
                 if view.error:
                     self.say(f"the sync is {view.state}: {view.error}")
                 self._first_metrics(opened, view.id)
-        draw_summary(self.console, self.folder, found)
-        show_secrets_once(self.console, self.folder)
+        local_summary.draw(self.console, self.folder, found)
+        local_summary.show_secrets_once(self.console, self.folder)
         self.say("Ctrl-C stops everything; the data stays.")
 
     def _first_metrics(self, opened: runtime.Runtime, run_id: UUID) -> None:
@@ -216,125 +197,3 @@ def _source_for(opened: runtime.Runtime, path: Path) -> Source:
         least = opened.settings.schedule_min_interval_seconds
         orders.add_sync(opened.postgres, source, cron_line=FIRST_SCHEDULE, tz="UTC", least_seconds=least)
     return source
-
-
-def _public_environment(folder: Folder, addresses: StoreAddresses, stores: Stores) -> dict[str, str]:
-    """What points other programs at this `up`. `redis-cli` takes its password from REDISCLI_AUTH."""
-    secrets = folder.secrets()
-    return {
-        "DATABASE_URL": addresses.database_url.replace("+psycopg2", "", 1),  # as psql reads it too
-        "REDIS_URL": addresses.redis_url,
-        "REDISCLI_AUTH": secrets.valkey,
-        "REDIS_PORT": str(stores.valkey.port),
-        "API_TOKEN": secrets.api_token,
-        "GIT_ALLOW_FILE": "true",
-        "GIT_MIRRORS_DIR": str(folder.path / "mirrors"),
-        "DEV_HOPS_DIR": str(folder.path),
-    }
-
-
-def _roles(
-    folder: Folder, public: dict[str, str], secrets: folders.Secrets, api_port: int, flower_port: int
-) -> list[Role]:
-    def prepared(
-        name: str, port: int | None, changes: dict[str, str], argv: Callable[[settings.Settings], list[str]]
-    ) -> Role:
-        run_dir = folder.path / "run" / name
-        (run_dir / "worker.ready").unlink(missing_ok=True)
-        (run_dir / "beat.alive").unlink(missing_ok=True)
-        environment = settings.own_environment(DEFAULTS, {**public, "RUN_DIR": str(run_dir), **changes})
-        return Role(name, argv(settings.load(environment)), environment, port, _readiness(name, run_dir, port))
-
-    found = []
-    for fleet, autoscale, concurrency in FLEETS:
-        changes = {
-            "DEV_HOPS_FLEET": fleet,
-            "CELERY_POOL": "gevent",
-            "CELERY_AUTOSCALE": autoscale,
-            "CELERY_CONCURRENCY": concurrency,
-            "CELERY_QUEUES": "",
-            "METRICS_PORT": str(folders.free_port()),
-            "WORKER_SEND_TASK_EVENTS": "true",
-        }
-        found.append(prepared(fleet, None, changes, roles.worker_argv))
-    api = {"API_HOST": "127.0.0.1", "API_PORT": str(api_port), "API_TOKEN": secrets.api_token}
-    flower = {
-        "FLOWER_HOST": "127.0.0.1",
-        "FLOWER_PORT": str(flower_port),
-        "FLOWER_BASIC_AUTH": f"{FLOWER_USER}:{secrets.flower}",
-    }
-    return [
-        *found,
-        prepared("beat", None, {"METRICS_PORT": str(folders.free_port())}, lambda _: roles.beat_argv()),
-        prepared("api", api_port, api, lambda _: roles.api_argv()),
-        prepared("flower", flower_port, flower, roles.flower_argv),
-    ]
-
-
-def _readiness(name: str, run_dir: Path, port: int | None) -> Callable[[], bool]:
-    if port is not None:
-        path = "livez" if name == "api" else "healthcheck"
-        return lambda: _answers(f"http://127.0.0.1:{port}/{path}")
-    sign = run_dir / ("beat.alive" if name == "beat" else "worker.ready")
-    return sign.exists
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urlopen(url, timeout=2) as answer:  # noqa: S310 - a constant scheme and host
-            return bool(answer.status == 200)
-    except (URLError, OSError):
-        return False
-
-
-def summary(folder: Folder) -> dict[str, Any]:
-    """What runs in the folder. The keys are public."""
-    state, holder = folder.read_state(), folder.holder_pid()
-    processes = []
-    for record in state.processes if state else ():
-        is_there = folders.running_process(record.pid, record.create_time) is not None
-        processes.append({"name": record.name, "pid": record.pid, "port": record.port, "running": is_there})
-    return {
-        "running": holder is not None,
-        "ready": holder is not None and bool(folder.read_env()),
-        "pid": holder,
-        "dir": str(folder.path),
-        "started_at": datetime.fromisoformat(state.started_at).astimezone(UTC) if state else None,
-        "addresses": dict(state.addresses) if state else {},
-        "processes": processes,
-    }
-
-
-def draw_summary(console: Console, folder: Folder, found: dict[str, Any]) -> None:
-    """Draw what runs and where it is reached."""
-    if not found["running"]:
-        alive = [item["name"] for item in found["processes"] if item["running"]]
-        rest = f"; its supervisor was killed and left {', '.join(alive)}: `dev-hops down` stops them" if alive else ""
-        console.print(f"nothing runs in {folder.path}{rest}", markup=False)
-        return
-    rows = [
-        (item["name"], item["pid"], item["port"], "running" if item["running"] else "dead")
-        for item in found["processes"]
-    ]
-    output.table("PROCESS", "PID", "PORT", "STATE", rows=rows, empty="")(console)
-    for name, address in found["addresses"].items():
-        console.print(f"{name:>12}  {address}", markup=False)
-    valkey = next((item["port"] for item in found["processes"] if item["name"] == "valkey"), None)
-    console.print(
-        f'{"queues":>12}  dev-hops queues, or: eval "$(dev-hops env)"; redis-cli -p {valkey} llen sync.git',
-        markup=False,
-    )
-    console.print(f"{'metrics':>12}  dev-hops metrics show", markup=False)
-    console.print(f"{'passwords':>12}  {folder.path}/secrets.json (Flower's user is {FLOWER_USER})", markup=False)
-
-
-def show_secrets_once(console: Console, folder: Folder) -> None:
-    """Show the passwords that were made for this folder, to a person and only once; a log never gets them."""
-    mark = folder.path / "secrets-shown"
-    if mark.exists() or not console.is_terminal:
-        return
-    secrets = folder.secrets()
-    console.print("made for this folder and shown once:", markup=False)
-    console.print(f"{'Flower':>12}  user {FLOWER_USER}, password {secrets.flower}", markup=False)
-    console.print(f"{'API token':>12}  {secrets.api_token}", markup=False)
-    mark.touch(mode=0o600)

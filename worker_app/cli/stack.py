@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from worker_app import errors, settings
-from worker_app.cli import context, local, output
+from worker_app.cli import context, local, local_summary, output
 from worker_app.embedded import process, supervisor
 from worker_app.embedded.folder import Folder, is_alive
 
@@ -68,7 +68,7 @@ def up(
     try:
         stack.start()
         if as_json:
-            output.emit(local.summary(place), as_json=True, show=lambda _: None)
+            output.emit(local_summary.summary(place), as_json=True, show=lambda _: None)
         else:
             stack.welcome()
         stack.stay()
@@ -108,10 +108,10 @@ def _detached(wanted: local.Wanted, as_json: bool) -> None:
         if time.monotonic() >= deadline:
             raise errors.TransientError(f"`up` is not ready after {DETACH_SECONDS:.0f} s; it goes on, look at {log}")
         time.sleep(0.1)
-    summary = local.summary(place)
-    output.emit(summary, as_json=as_json, show=lambda console: local.draw_summary(console, place, summary))
+    summary = local_summary.summary(place)
+    output.emit(summary, as_json=as_json, show=lambda console: local_summary.draw(console, place, summary))
     if not as_json:
-        local.show_secrets_once(output.person(), place)
+        local_summary.show_secrets_once(output.person(), place)
 
 
 @click.command()
@@ -146,8 +146,8 @@ def down(folder: Path | None, as_json: bool) -> None:
 def status(folder: Path | None, as_json: bool) -> None:
     """Show what `dev-hops up` runs in a folder; exit 1 when nothing does."""
     place = _folder(folder)
-    summary = local.summary(place)
-    output.emit(summary, as_json=as_json, show=lambda console: local.draw_summary(console, place, summary))
+    summary = local_summary.summary(place)
+    output.emit(summary, as_json=as_json, show=lambda console: local_summary.draw(console, place, summary))
     if not summary["running"]:
         raise SystemExit(context.EXIT_FAILED)
 

@@ -1,0 +1,99 @@
+"""The processes of one `dev-hops up`: their command lines, their environments, and how to see that each takes work."""
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from worker_app import settings
+from worker_app.cli import roles
+from worker_app.embedded import folder as folders
+from worker_app.embedded.folder import Folder
+from worker_app.embedded.stores import StoreAddresses, Stores
+from worker_app.embedded.supervisor import Role
+
+FLOWER_USER = "dev-hops"
+DEFAULTS = {  # what suits one machine; the environment may say otherwise
+    "LOG_FORMAT": "text",
+    "OUTBOX_POLL_SECONDS": "1",
+    "DISPATCH_INTERVAL_SECONDS": "60",
+    "RESCUE_INTERVAL_SECONDS": "15",
+    "BATCH_LEASE_SECONDS": "30",
+    "SCHEMA_WAIT_SECONDS": "10",
+}
+FLEETS = (
+    ("worker", "20,2", "4"),
+    ("worker-ingest", "", "1"),
+    ("worker-heavy", "", "4"),
+)  # name, autoscale, concurrency
+
+
+def public_environment(folder: Folder, addresses: StoreAddresses, stores: Stores) -> dict[str, str]:
+    """What points other programs at this `up`. `redis-cli` takes its password from REDISCLI_AUTH."""
+    secrets = folder.secrets()
+    return {
+        "DATABASE_URL": addresses.database_url.replace("+psycopg2", "", 1),  # as psql reads it too
+        "REDIS_URL": addresses.redis_url,
+        "REDISCLI_AUTH": secrets.valkey,
+        "REDIS_PORT": str(stores.valkey.port),
+        "API_TOKEN": secrets.api_token,
+        "GIT_ALLOW_FILE": "true",
+        "GIT_MIRRORS_DIR": str(folder.path / "mirrors"),
+        "DEV_HOPS_DIR": str(folder.path),
+    }
+
+
+def roles_of(
+    folder: Folder, public: dict[str, str], secrets: folders.Secrets, api_port: int, flower_port: int
+) -> list[Role]:
+    """Every role of one machine, on the stores that `public` names."""
+
+    def prepared(
+        name: str, port: int | None, changes: dict[str, str], argv: Callable[[settings.Settings], list[str]]
+    ) -> Role:
+        run_dir = folder.path / "run" / name
+        (run_dir / "worker.ready").unlink(missing_ok=True)
+        (run_dir / "beat.alive").unlink(missing_ok=True)
+        environment = settings.own_environment(DEFAULTS, {**public, "RUN_DIR": str(run_dir), **changes})
+        return Role(name, argv(settings.load(environment)), environment, port, _readiness(name, run_dir, port))
+
+    found = []
+    for fleet, autoscale, concurrency in FLEETS:
+        changes = {
+            "DEV_HOPS_FLEET": fleet,
+            "CELERY_POOL": "gevent",
+            "CELERY_AUTOSCALE": autoscale,
+            "CELERY_CONCURRENCY": concurrency,
+            "CELERY_QUEUES": "",
+            "METRICS_PORT": str(folders.free_port()),
+            "WORKER_SEND_TASK_EVENTS": "true",
+        }
+        found.append(prepared(fleet, None, changes, roles.worker_argv))
+    api = {"API_HOST": "127.0.0.1", "API_PORT": str(api_port), "API_TOKEN": secrets.api_token}
+    flower = {
+        "FLOWER_HOST": "127.0.0.1",
+        "FLOWER_PORT": str(flower_port),
+        "FLOWER_BASIC_AUTH": f"{FLOWER_USER}:{secrets.flower}",
+    }
+    return [
+        *found,
+        prepared("beat", None, {"METRICS_PORT": str(folders.free_port())}, lambda _: roles.beat_argv()),
+        prepared("api", api_port, api, lambda _: roles.api_argv()),
+        prepared("flower", flower_port, flower, roles.flower_argv),
+    ]
+
+
+def _readiness(name: str, run_dir: Path, port: int | None) -> Callable[[], bool]:
+    if port is not None:
+        path = "livez" if name == "api" else "healthcheck"
+        return lambda: _answers(f"http://127.0.0.1:{port}/{path}")
+    sign = run_dir / ("beat.alive" if name == "beat" else "worker.ready")
+    return sign.exists
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=2) as answer:  # noqa: S310 - a constant scheme and host
+            return bool(answer.status == 200)
+    except (URLError, OSError):
+        return False
