@@ -54,7 +54,11 @@ class Boot:
     def on_init(self, sender: WorkController) -> None:
         """Refuse what breaks a promise (78), wait for the schema (75), then build what this process holds."""
         self.node = str(sender.hostname)
-        built = runtime.build(self.settings, role=self.settings.dev_hops_fleet, pool_size=self.profile.sql_pool_size)
+        try:
+            built = self._build(self.profile.sql_pool_size)
+            telemetry.serve(self.settings.metrics_port, telemetry.WORKER)
+        except errors.SettingsError as error:
+            _refuse(str(error), 78)
         if found := checks.faults(sender, self.profile):
             _refuse("\n".join(found), 78)
         files = ProbeFiles(self.settings.run_dir, "worker")
@@ -68,10 +72,6 @@ class Boot:
             _refuse(str(error), 75)
         telemetry.WORKER_SLOTS.set(self.profile.slots)
         running.connect()
-        try:
-            telemetry.serve(self.settings.metrics_port, telemetry.WORKER)
-        except errors.SettingsError as error:
-            _refuse(str(error), 78)
         if self.has_children:
             built.postgres.close()
         else:
@@ -100,14 +100,19 @@ class Boot:
             runtime.current().close()
 
     def on_child_init(self, **_: Any) -> None:
-        """Build what one prefork child holds."""
-        built = runtime.build(self.settings, role=self.settings.dev_hops_fleet, pool_size=CHILD_CONNECTIONS)
-        self._install(built)
-        self._start_relay(built)
+        """Build what one prefork child holds; a pool without children sends this signal for itself."""
+        if self.has_children:
+            built = self._build(CHILD_CONNECTIONS)
+            self._install(built)
+            self._start_relay(built)
 
     def on_child_shutdown(self, **_: Any) -> None:
         """Give back what the child held."""
-        runtime.current().close()
+        if self.has_children:
+            runtime.current().close()
+
+    def _build(self, pool_size: int) -> runtime.Runtime:
+        return runtime.build(self.settings, role=self.settings.dev_hops_fleet, pool_size=pool_size)
 
     def _install(self, built: runtime.Runtime) -> None:
         if self.settings.dev_hops_fleet == "worker":

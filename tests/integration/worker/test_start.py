@@ -1,5 +1,6 @@
 """What a worker refuses before it takes its first message, each with its exit code and the remedy."""
 
+import socket
 import subprocess
 import sys
 
@@ -34,6 +35,22 @@ def test_role_without_a_database_ends_with_78(service: Service) -> None:
     code, text = start(service, DEV_HOPS, "worker", DATABASE_URL="")
     assert code == 78, text
     assert "DATABASE_URL is not set" in text
+
+
+def test_celery_without_a_database_ends_with_78(service: Service) -> None:
+    code, text = start(service, *celery("--pool", "gevent", "--concurrency", "4"), DATABASE_URL="")
+    assert code == 78, text
+    assert "DATABASE_URL is not set" in text
+
+
+def test_telemetry_port_that_is_taken_is_named(service: Service) -> None:
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        code, text = start(service, DEV_HOPS, "worker", METRICS_PORT=port)
+    assert code == 78, text
+    assert f"METRICS_PORT is {port}" in text
 
 
 def test_flower_without_credentials_ends_with_78(service: Service) -> None:
