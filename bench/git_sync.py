@@ -6,7 +6,6 @@ a path of this machine: no network takes part on either side, and the mirror lin
 """
 
 import argparse
-import contextlib
 import json
 import os
 import platform
@@ -15,29 +14,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from uuid import UUID, uuid4
 
-import psutil
-
-sys.path.insert(
-    0, str(Path(__file__).resolve().parent.parent)
-)  # a script finds its own folder, not the checkout's tests
-
+from bench.memory import Memory
+from bench.service import BenchError, Service, note, running
 from tests import repositories, seed
-from worker_app import errors, jobs, migrate, settings
-from worker_app.cli import roles
-from worker_app.embedded import process
-from worker_app.embedded.folder import Folder, running_process
-from worker_app.embedded.stores import StoreAddresses, Stores
-from worker_app.embedded.supervisor import Role, Supervisor
+from worker_app import errors, jobs
 from worker_app.providers import registry
 from worker_app.records import Source
-from worker_app.store import metrics, runs, sources
+from worker_app.store import metrics, sources
 from worker_app.store.postgres import Postgres
 from worker_app.store.runs import RunView
 
@@ -47,179 +36,6 @@ PEER = ("log", "--numstat", "--branches", "--tags")
 PEER_RUNS = 3
 LARGEST_RATIO = 3.0  # aim: wall time of the sync, from the wish to the last record, to that of the peer
 LARGEST_PEAK_MB = 200.0  # aim: memory of the worker process; 1 MB = 1,000,000 bytes everywhere here
-LOOK_SECONDS = 0.1  # between two looks at /proc; VmHWM keeps a peak between them
-ASK_SECONDS = 0.5  # between two looks at the database, so that looking costs nothing that shows
-FLEETS = (("worker", "20,2"), ("worker-heavy", ""))  # name, autoscale
-
-
-class BenchError(Exception):
-    """The measurement cannot be finished; the message says why."""
-
-
-def note(text: str) -> None:
-    """One line of progress, with the time."""
-    print(f"{datetime.now(UTC):%H:%M:%S}  {text}", file=sys.stderr, flush=True)
-
-
-@dataclass(slots=True)
-class Memory:
-    """The peaks of one worker process and of the git programs it starts, in bytes, as seen so far."""
-
-    pid: int
-    peak: int = 0
-    git_peak: int = 0  # of the largest git process
-    together_peak: int = 0  # of the worker and its git processes at one moment; pages that they share count twice
-
-    def look(self) -> None:
-        """Read /proc once. A process that has ended meanwhile changes nothing."""
-        own = _status(self.pid)
-        found = [_status(pid) for pid in _descendants(self.pid)]
-        # Between fork and exec a child still has the worker's name and memory.
-        children = [status for status in found if status.get("Name", "").startswith("git")]
-        self.peak = max(self.peak, _bytes(own, "VmHWM"))
-        self.git_peak = max([self.git_peak, *(_bytes(status, "VmHWM") for status in children)])
-        self.together_peak = max(self.together_peak, sum(_bytes(status, "VmRSS") for status in (own, *children)))
-
-
-def _status(pid: int) -> dict[str, str]:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, ProcessLookupError):
-        return {}
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def _bytes(status: dict[str, str], name: str) -> int:
-    return int(status.get(name, "0 kB").split()[0]) * 1024
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for child in map(int, children.read_text(encoding="ascii").split()):
-                yield child
-                yield from _descendants(child)
-
-
-class Service:
-    """The service under measurement, all of it in one folder. `stop` leaves nothing behind."""
-
-    def __init__(self, path: Path) -> None:
-        self.folder = Folder(path)
-        self.stores = Stores(self.folder, durable=True)
-        self.supervisor = Supervisor(self.folder, self.stores, note)
-        self.opened: Postgres | None = None
-        self.memory: dict[str, Memory] = {}  # by fleet
-
-    @property
-    def postgres(self) -> Postgres:
-        """The migrated database, once `start` has returned."""
-        assert self.opened is not None
-        return self.opened
-
-    def start(self) -> None:
-        """Start and migrate the stores, then the workers, and wait until both take work. Raises EmbeddedStoreError."""
-        self.folder.try_lock()
-        addresses = self.supervisor.start_stores()
-        migrate.migrate_postgres(addresses.database_url, note)
-        self.opened = Postgres(addresses.database_url, pool_size=2, application_name="dev-hops-bench")
-        self.supervisor.start_roles([self._role(*fleet, addresses) for fleet in FLEETS], {})
-        self.memory = {name: Memory(record.pid) for name, record in self._workers().items()}
-        self.look()
-
-    def stop(self) -> None:
-        """Stop everything and remove the data, also where it lies outside the folder. Idempotent."""
-        try:
-            if self.opened is not None:
-                self.opened.close()
-            self.supervisor.stop()
-        finally:
-            self.stores.delete_data()
-            self.folder.unlock()
-
-    def _role(self, fleet: str, autoscale: str, addresses: StoreAddresses) -> Role:
-        run_dir = self.folder.path / "run" / fleet
-        changes = {
-            "DATABASE_URL": addresses.database_url,
-            "REDIS_URL": addresses.redis_url,
-            "DEV_HOPS_FLEET": fleet,
-            "CELERY_POOL": "gevent",
-            "CELERY_AUTOSCALE": autoscale,
-            "CELERY_QUEUES": "",
-            "METRICS_PORT": "0",
-            "OUTBOX_POLL_SECONDS": "1",
-            "GIT_ALLOW_FILE": "true",
-            "GIT_MIRRORS_DIR": str(self.folder.path / "mirrors"),
-            "RUN_DIR": str(run_dir),
-        }
-        environment = settings.own_environment({}, changes)
-        argv = roles.worker_argv(settings.load(environment))
-        return Role(fleet, argv, environment, None, (run_dir / "worker.ready").exists)
-
-    def _workers(self) -> dict[str, psutil.Process]:
-        state = self.folder.read_state()
-        fleets = dict(FLEETS)
-        records = [item for item in state.processes if item.name in fleets] if state else []
-        found = {item.name: running_process(item.pid, item.create_time) for item in records}
-        for name in fleets:
-            if found.get(name) is None:
-                log = self.folder.log / f"{name}.log"
-                raise BenchError(f"{name} has ended; the end of its log:\n{process.last_lines(log)}")
-        return {name: worker for name, worker in found.items() if worker is not None}
-
-    def look(self) -> None:
-        """Look at the memory of each worker."""
-        for memory in self.memory.values():
-            memory.look()
-
-    def cpu_seconds(self) -> float:
-        """What the `worker` process and the programs it started have computed so far."""
-        times = self._workers()["worker"].cpu_times()
-        return float(times.user + times.system + times.children_user + times.children_system)
-
-    def sync(self, source: Source) -> RunView:
-        """Ask for a run of the source and wait until it is closed. The caller has set a deadline."""
-        with self.postgres.transaction() as tx:
-            run_id = runs.add_manual(tx, source.org_id, source.provider, source.id, uuid4())
-        return self.closed(run_id)
-
-    def closed(self, run_id: UUID) -> RunView:
-        """The run, once it is closed; the memory is looked at meanwhile. Raises BenchError when a worker ends."""
-        view: RunView | None = None
-        next_ask = 0.0
-        while view is None or view.finished_at is None:
-            self.look()
-            if time.monotonic() >= next_ask:
-                self._workers()
-                view = self._view(run_id)
-                next_ask = time.monotonic() + ASK_SECONDS
-            time.sleep(LOOK_SECONDS)
-        note(f"{view.kind} run {view.state}: {view.records} records" + (f", {view.error}" if view.error else ""))
-        return view
-
-    def _view(self, run_id: UUID) -> RunView | None:
-        with self.postgres.transaction() as tx:
-            return next(iter(runs.views(tx, run_id=run_id)), None)
-
-
-@contextlib.contextmanager
-def running(path: Path) -> Iterator[Service]:
-    """A started service, stopped and removed at the end whatever happens."""
-    service = Service(path)
-    try:
-        service.start()
-        yield service
-    finally:
-        _leave_me_alone()
-        note("stopping")
-        service.stop()
-
-
-def _leave_me_alone() -> None:
-    """From here on only the end is left to do, each step with its own deadline."""
-    signal.alarm(0)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
 
 
 @dataclass(frozen=True, slots=True)
