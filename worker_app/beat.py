@@ -49,7 +49,7 @@ class FencedScheduler(Scheduler):
         """Take the table, every entry due at once, and begin to serve telemetry. Celery's banner makes a scheduler that
         never gets here.
         """
-        telemetry.serve(self._settings.metrics_port, telemetry.BEAT)
+        telemetry.serve(self._settings.metrics_host, self._settings.metrics_port, telemetry.BEAT)
         app: Celery = self.app
         self.data = {
             name: ScheduleEntry(

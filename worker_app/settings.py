@@ -116,6 +116,7 @@ class Settings(BaseSettings):
     metrics_port: Annotated[int, Field(ge=0, le=65535)] = Field(
         9464, description="port on which a worker or beat answers GET /metrics; 0: off"
     )
+    metrics_host: str = Field("0.0.0.0", description="address on which METRICS_PORT listens")  # noqa: S104 - a pod's door
     api_host: str = Field("0.0.0.0", description="address on which the API listens")  # noqa: S104 - a container's door
     api_port: Annotated[int, Field(ge=1, le=65535)] = Field(8000, description="port of the API")
     flower_host: str = Field("0.0.0.0", description="address on which Flower listens")  # noqa: S104 - a container's door
@@ -337,11 +338,18 @@ STORE_NAMES = (
 )
 
 
+def shadowing_names() -> list[str]:
+    """The names of stores that this process's environment sets, which verbs beside a running `up` would obey."""
+    return [name for name in STORE_NAMES if os.environ.get(name)]
+
+
 def own_environment(defaults: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
     """An environment for a role on stores of our own: this process's, without the stores and secrets that it names.
 
     `defaults` give way to what the environment sets, `changes` do not. An unset autoscale or queue list stays unset.
     """
     secret = {f"{name}_FILE" for name in (field.upper() for field in Settings.model_fields)} | set(STORE_NAMES)
-    kept = {name: value for name, value in os.environ.items() if name not in secret and value}
+    kept = {
+        name: value for name, value in os.environ.items() if name not in secret and not name.startswith("PG") and value
+    }
     return {**defaults, **kept, **changes}

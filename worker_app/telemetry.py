@@ -60,12 +60,12 @@ SCHEMA_CURRENT = _gauge(EXPORTER, "schema_current", "1 while the schema is what 
 EXPORTER_UP = _gauge(EXPORTER, "exporter_up", "1 while a source of the exporter answers", "source")
 
 
-def serve(port: int, owner: CollectorRegistry) -> None:
+def serve(host: str, port: int, owner: CollectorRegistry) -> None:
     """Answer `GET /metrics` on `port` with the numbers of `owner`; 0 answers nothing. Raises SettingsError on a taken port."""
     if not port:
         return
     try:
-        start_http_server(port, registry=owner)
+        start_http_server(port, addr=host, registry=owner)
     except OSError as error:
         raise errors.SettingsError(
             f"METRICS_PORT is {port}: it cannot be listened on ({error.strerror}); give a free one, or 0 for none"

@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    path = tmp_path / "repo"
+    path = tmp_path / "repo.git"
     generate(path, commits=COMMITS, branches=3, merge_every=20)
     Repository(path).tag("v1", Repository(path).sha("main"), is_annotated=True)
     return path
@@ -180,6 +180,34 @@ def test_killed_up_leaves_nothing_that_stops_the_next_one(run: Run, folder: Path
 
 def document_or_none(run: Run) -> Any:
     return json.loads(run("status", "--json", code=1).stdout)["running"]
+
+
+def test_killed_stores_come_back_where_they_were(run: Run, repository: Path) -> None:
+    before = document(run, "up", "--detach", "--git", str(repository))
+    wait_for(lambda: succeeded(run, "metrics"), "the first metrics", 90)
+    ports = {item["name"]: item["port"] for item in before["processes"]}
+    for name in ("valkey", "postgres"):
+        (pid,) = [item["pid"] for item in document(run, "status")["processes"] if item["name"] == name]
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda gone=pid: not psutil.pid_exists(gone), f"{name} is dead")  # type: ignore[misc]
+        wait_for(lambda store=name: _is_running(run, store), f"{name} runs again")  # type: ignore[misc]
+    assert {item["name"]: item["port"] for item in document(run, "status")["processes"]} == ports
+    Repository(repository).commit({b"new": b"1\n"})
+    assert json.loads(run("sync", str(repository), "--wait", "--json").stdout)["state"] == "succeeded"
+
+
+def _is_running(run: Run, name: str) -> bool:
+    return any(item["name"] == name and item["running"] for item in document(run, "status")["processes"])
+
+
+def test_wrong_setting_in_the_shell_is_refused_before_anything_is_made(folder: Path, tmp_path: Path) -> None:
+    given = {**environment(folder, tmp_path), "CELERY_AUTOSCALE": "nonsense"}
+    done = subprocess.run(
+        [DEV_HOPS, "up", "--detach"], env=given, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 78
+    assert "CELERY_AUTOSCALE is 'nonsense'" in done.stderr
+    assert not folder.exists()
 
 
 def test_interrupt_in_the_terminal_stops_everything_in_time(

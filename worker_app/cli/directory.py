@@ -23,6 +23,8 @@ def orgs() -> None:
 def add_org(name: str, tz: str, as_json: bool) -> None:
     """Add an organisation."""
     cron.check_zone(tz)
+    if not name.strip() or not name.isprintable():
+        raise errors.UsageError(f"organisation is {name!r}: give a name of printable characters")
     with context.opened() as runtime, runtime.postgres.transaction() as tx:
         added = sources.add_org(tx, name, tz)
     output.emit(added, as_json=as_json, show=output.sentence(f"organisation {added.name} added ({added.id})"))

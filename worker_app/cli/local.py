@@ -84,6 +84,8 @@ class Stack:
         """Stores, schema, roles, first source, first run; then the folder tells others how to reach them."""
         began = time.monotonic()
         self.say(f"dev-hops in {self.folder.path}")
+        if shadowing := settings.shadowing_names():
+            self.say(f"your shell sets {', '.join(shadowing)}: this `up` does not use it, but verbs typed there will")
         addresses = self.supervisor.start_stores()
         migrate.migrate_postgres(addresses.database_url, self.say)
         self.environment = local_roles.public_environment(self.folder, addresses, self.stores)

@@ -55,7 +55,8 @@ def roles_of(
         (run_dir / "worker.ready").unlink(missing_ok=True)
         (run_dir / "beat.alive").unlink(missing_ok=True)
         environment = settings.own_environment(DEFAULTS, {**public, "RUN_DIR": str(run_dir), **changes})
-        return Role(name, argv(settings.load(environment)), environment, port, _readiness(name, run_dir, port))
+        sign = None if port is not None else run_dir / ("beat.alive" if name == "beat" else "worker.alive")
+        return Role(name, argv(settings.load(environment)), environment, port, _readiness(name, run_dir, port), sign)
 
     found = []
     for fleet, autoscale, concurrency in FLEETS:
@@ -65,6 +66,7 @@ def roles_of(
             "CELERY_AUTOSCALE": autoscale,
             "CELERY_CONCURRENCY": concurrency,
             "CELERY_QUEUES": "",
+            "METRICS_HOST": "127.0.0.1",
             "METRICS_PORT": str(folders.free_port()),
             "WORKER_SEND_TASK_EVENTS": "true",
         }
@@ -77,7 +79,12 @@ def roles_of(
     }
     return [
         *found,
-        prepared("beat", None, {"METRICS_PORT": str(folders.free_port())}, lambda _: roles.beat_argv()),
+        prepared(
+            "beat",
+            None,
+            {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": str(folders.free_port())},
+            lambda _: roles.beat_argv(),
+        ),
         prepared("api", api_port, api, lambda _: roles.api_argv()),
         prepared("flower", flower_port, flower, roles.flower_argv),
     ]

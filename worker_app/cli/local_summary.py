@@ -1,5 +1,6 @@
 """What runs in the folder of an `up`, as a document and as a person reads it."""
 
+import shlex
 import shutil
 import sys
 from datetime import UTC, datetime
@@ -52,6 +53,7 @@ def draw(console: Console, folder: Folder, found: dict[str, Any]) -> None:
     console.print(
         f'{"queues":>12}  {verb} queues, or: eval "$({verb} env)"; redis-cli -p {valkey} llen sync.git', markup=False
     )
+    console.print(f"{'runs':>12}  {verb} runs list", markup=False)
     console.print(f"{'metrics':>12}  {verb} metrics show", markup=False)
     console.print(f"{'passwords':>12}  {folder.path}/secrets.json (Flower's user is {FLOWER_USER})", markup=False)
 
@@ -60,7 +62,7 @@ def command_for(folder: Folder) -> str:
     """How a person types `dev-hops` for this folder: its path where it is not on PATH, the folder unless it is the usual one."""
     program = "dev-hops" if shutil.which("dev-hops") else str(Path(sys.executable).parent / "dev-hops")
     is_usual = folder.path == settings.DEFAULT_DIR.expanduser().resolve()
-    return program if is_usual else f"DEV_HOPS_DIR={folder.path} {program}"
+    return program if is_usual else f"DEV_HOPS_DIR={shlex.quote(str(folder.path))} {shlex.quote(program)}"
 
 
 def show_secrets_once(console: Console, folder: Folder) -> None:

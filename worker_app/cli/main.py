@@ -1,6 +1,8 @@
 """The `dev-hops` command, one file per group of verbs. Every verb takes `--json`; errors name the remedy on standard error."""
 
+import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -27,6 +29,9 @@ for module in (stack, directory, schedules, runs, metrics, queues, doctor, roles
 
 def main() -> None:
     """Run the command line; a known error is one message and its exit code, never a traceback."""
+    for closed in ("stdout", "stderr"):
+        if getattr(sys, closed) is None:
+            setattr(sys, closed, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - lives as long as the process
     logs.configure("WARNING", "text")
     try:
         cli.main(standalone_mode=False)
@@ -36,6 +41,9 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except OSError as error:
+        note(f"Error: the output cannot be written: {error.strerror}")
+        sys.exit(context.EXIT_FAILED)
     except errors.DevHopsError as error:
         note(f"Error: {error}")
         sys.exit(context.exit_code(error))

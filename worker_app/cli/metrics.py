@@ -18,6 +18,7 @@ from worker_app.store.metrics import MetricRow
 
 FIELDS = ("metric", "definition_v", "grain", "grain_id", "day", "value", "num", "den", "n", "coverage", "computed_at")
 BAR_WIDTH = 30
+TABLE_WIDTH = 66  # of the columns beside the bar
 DAYS_SHOWN = 30
 HEADINGS = {
     "commits": "COMMITS",
@@ -107,7 +108,10 @@ def _draw_days(console: Console, by_day: dict[date, dict[str, MetricRow]], days:
     rows = []
     for day in days:
         values = [by_day[day][name].value if name in by_day[day] else None for name in names]
-        rows.append((day.isoformat(), *values, _read(day, list(by_day[day].values())), _bar(values[0], most)))
+        read = _read(day, list(by_day[day].values()))
+        rows.append(
+            (day.isoformat(), *values, read, _bar(values[0], most, min(BAR_WIDTH, console.width - TABLE_WIDTH)))
+        )
     output.table("DAY", *(HEADINGS[name] for name in names), "READ", "", rows=rows, empty="")(console)
     if len(by_day) > len(days):
         console.print(f"… and {len(by_day) - len(days)} earlier days; --json or --csv shows all", markup=False)
@@ -120,8 +124,8 @@ def _read(day: date, rows: list[MetricRow]) -> str:
     return f"{coverage:.0%}" if was_over or coverage == 1 else "so far"
 
 
-def _bar(value: float | None, most: float) -> str:
-    return "█" * max(1, round(BAR_WIDTH * value / most)) if value and most else ""
+def _bar(value: float | None, most: float, width: int) -> str:
+    return "█" * max(1, round(width * value / most)) if value and most and width > 0 else ""
 
 
 COMMANDS = (metrics_group,)

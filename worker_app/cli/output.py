@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-PIPE_WIDTH = 200  # columns
+PIPE_WIDTH = 4096  # columns: no line that somebody cuts and pastes is folded
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 

@@ -49,6 +49,7 @@ def up(
 
     No root, no Docker, no network. Ctrl-C stops it all; the data stays in its folder.
     """
+    settings.load(settings.own_environment({}, {}))  # what the roles would refuse is refused before anything is made
     place = _folder(folder)
     wanted = local.Wanted(place, port, local.repository(repository, needed=not stores_only), stores_only)
     if detach:
@@ -104,7 +105,8 @@ def _detached(wanted: local.Wanted, as_json: bool) -> None:
     while not (place.read_env() and place.holder_pid() == child.pid):
         if not is_alive(child):
             tail = process.last_lines(log, since_bytes=seen)
-            raise errors.PermanentError(f"`up` ended with {child.returncode}; {log} says:\n{tail}")
+            output.note(f"`up` ended with {child.returncode}; {log} says:\n{tail}")
+            raise SystemExit(child.returncode if child.returncode > 0 else context.EXIT_FAILED)
         if time.monotonic() >= deadline:
             raise errors.TransientError(f"`up` is not ready after {DETACH_SECONDS:.0f} s; it goes on, look at {log}")
         time.sleep(0.1)

@@ -81,7 +81,9 @@ class EmbeddedPostgres:
     @property
     def dsn(self) -> str:
         """The SQLAlchemy URL of the database, with the password. Raises EmbeddedStoreError before `start`."""
-        return f"postgresql+psycopg2://{cluster.NAME}:{quote(self._password, safe='')}@127.0.0.1:{self.port}/{cluster.NAME}"
+        access = f"{cluster.NAME}:{quote(self._password, safe='')}@127.0.0.1:{self.port}"
+        # A PGSSLMODE of the shell is meant for another server; what the address says wins over it.
+        return f"postgresql+psycopg2://{access}/{cluster.NAME}?sslmode=disable"
 
     def is_running(self) -> bool:
         """Whether the server that `start` started or adopted still runs."""
@@ -110,6 +112,7 @@ class EmbeddedPostgres:
                 self.stop()
             self._server = None
             raise EmbeddedStoreError(refusal)
+        self._wanted_port = self.port  # whoever knows the address finds a server that has to be started again
 
     def stop(self) -> None:
         """Shut the server down without waiting for its clients, and after 8 s without waiting for the disk. Idempotent."""

@@ -20,6 +20,7 @@ from worker_app.embedded.stores import StoreAddresses, Stores
 
 READY_SECONDS = 60.0  # for all roles to take work; on two slow cores six interpreters start at once
 ROLE_STOP_SECONDS = 6.0  # the stores need the rest of the ten seconds that Ctrl-C may take
+SILENCE_SECONDS = 120.0  # above any legitimate block; a healthy role shows itself every five seconds
 CALM_SECONDS = 60.0  # a role that ran this long starts again at once
 LONGEST_PAUSE_SECONDS = 30.0
 LOOK_SECONDS = 0.1
@@ -35,6 +36,7 @@ class Role:
     environment: Mapping[str, str] = field(repr=False)
     port: int | None
     is_ready: Callable[[], bool]
+    sign_of_life: Path | None = None  # a file that the role touches every few seconds
 
 
 @dataclass(slots=True)
@@ -87,6 +89,7 @@ class Supervisor:
         changed = False
         for item in list(self._running.values()):
             if is_alive(item.child):
+                self._end_if_stuck(item)
                 continue
             now = time.monotonic()
             if item.again_at is None:
@@ -116,6 +119,17 @@ class Supervisor:
             self._running.clear()
             self._stores.stop()
             self._folder.clear_state()
+
+    def _end_if_stuck(self, item: _Running) -> None:
+        """Kill a role that runs and shows no sign of life: it is started again, and another takes its work over."""
+        sign = item.role.sign_of_life
+        if sign is None or time.monotonic() - item.started_at < SILENCE_SECONDS:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            silence = time.time() - sign.stat().st_mtime
+            if silence > SILENCE_SECONDS:
+                self._report(f"{item.role.name} has shown no sign of life for {silence:.0f} s; killing it")
+                item.child.kill()
 
     def _keep_stores(self) -> None:
         for store in (self._stores.postgres, self._stores.valkey):

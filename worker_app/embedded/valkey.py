@@ -95,6 +95,7 @@ class EmbeddedValkey:
                 self._launch(program)
         except OSError as error:
             raise EmbeddedStoreError(f"Valkey cannot be started in {self._data}: {error}") from error
+        self._wanted_port = self._port  # whoever knows the address finds a server that has to be started again
 
     def stop(self) -> None:
         """Ask the server to end, which writes what it holds; kill it after 8 s. Idempotent."""

@@ -29,7 +29,7 @@ def public_address(external_name: str) -> str:
             f"external_name {address.url!r} was given with a user or a password: it would be shown to everyone who lists "
             "sources; give the address alone, or an ssh address whose key the workers have"
         )
-    return address.path if address.protocol == "file" else external_name
+    return address.url if address.protocol == "file" else external_name
 
 
 @dataclass(frozen=True, slots=True)

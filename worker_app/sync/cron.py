@@ -117,6 +117,10 @@ def _plain(field: str, index: int, job_id: UUID) -> str:
     def chosen(match: re.Match[str]) -> str:
         first, last = (int(match["low"]), int(match["high"])) if match["low"] else (low, high)
         step = int(match["step"]) if match["step"] else None
+        if not low <= first <= last or step == 0:
+            raise errors.UsageError(
+                f"cron field {name} is {field!r}: H takes (low-high) within {low} and up, and a step above 0"
+            )
         span = (step or last - first + 1) or 1
         digest = hashlib.sha256(f"{job_id}{name}".encode()).digest()
         value = first + int.from_bytes(digest[:8], "big") % min(span, last - first + 1)

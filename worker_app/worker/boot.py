@@ -56,7 +56,7 @@ class Boot:
         self.node = str(sender.hostname)
         try:
             built = self._build(self.profile.sql_pool_size)
-            telemetry.serve(self.settings.metrics_port, telemetry.WORKER)
+            telemetry.serve(self.settings.metrics_host, self.settings.metrics_port, telemetry.WORKER)
         except errors.SettingsError as error:
             _refuse(str(error), 78)
         if found := checks.faults(sender, self.profile):

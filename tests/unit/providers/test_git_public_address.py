@@ -24,3 +24,7 @@ def test_address_without_a_secret_is_kept_as_it_was_given(name: str) -> None:
 
 def test_path_becomes_absolute() -> None:
     assert git.public_address("./x").startswith("/")
+
+
+def test_path_of_a_bare_repository_keeps_its_ending() -> None:
+    assert git.public_address("/srv/app.git") == "/srv/app.git"

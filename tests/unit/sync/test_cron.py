@@ -115,6 +115,8 @@ def test_macro_becomes_five_fields() -> None:
         ("0 0 */2 * 1", "AND or OR"),
         ("@never", "1 fields"),
         ("a b c d e", "a"),
+        ("H(5-2) * * * *", "minute"),
+        ("H/0 * * * *", "minute"),
     ],
 )
 def test_line_that_is_wrong_is_refused_by_name(line: str, word: str) -> None:
