@@ -249,7 +249,7 @@ def test_stores_alone_are_migrated_and_reached_through_env(run: Run, folder: Pat
     summary = document(run, "up", "--detach", "--stores")
     assert {item["name"] for item in summary["processes"]} == {"postgres", "valkey"}
     assert "current" in run("migrate", "status", "--check").stdout
-    assert run("env").stdout.startswith("export DATABASE_URL=postgresql://")
+    assert run("env").stdout.startswith("export DATABASE_URL='postgresql://")
 
 
 def test_folder_with_foreign_files_is_refused(run: Run, folder: Path) -> None:
