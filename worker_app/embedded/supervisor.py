@@ -118,6 +118,8 @@ class Supervisor:
         finally:
             self._running.clear()
             self._stores.stop()
+            # Interrupted before it adopted what a killed `up` left, it must not forget that either.
+            clear_leftovers(self._folder, keep_stores=False)
             self._folder.clear_state()
 
     def _end_if_stuck(self, item: _Running) -> None:
