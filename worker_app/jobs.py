@@ -109,6 +109,8 @@ class Batch:
     claimed_at: datetime  # database clock, aware UTC
     walk: Mapping[str, object] | None  # the frozen frame of the walk, None before it began
     position: str | None  # opaque, of the reader
+    is_over: bool  # the last page is stored, only the end is not
+    incomplete_reason: str | None  # why a page before this lease was not complete
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -231,6 +232,18 @@ def test_interrupt_in_the_terminal_stops_everything_in_time(
     assert process.returncode == 0, output
     assert family(folder) == []
     assert _secrets(folder)["flower"] not in output
+
+
+def test_terminal_that_is_closed_stops_everything(folder: Path, repository: Path, tmp_path: Path) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execve(DEV_HOPS, [DEV_HOPS, "up", "--git", str(repository)], environment(folder, tmp_path))
+    wait_for(lambda: Folder(folder).read_env(), "up is ready", 60)
+    os.close(terminal)
+    wait_for(lambda: os.waitpid(pid, os.WNOHANG)[0], "up has ended", STOP_SECONDS + 5)
+    assert family(folder) == []
+    assert Folder(folder).read_state() is None
 
 
 def test_ports_that_are_taken_are_replaced_and_named(run: Run, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Local: one `dev-hops up` from its first line to its last, with the first source that it adds for a newcomer."""
 
+import contextlib
 import subprocess
 import threading
 import time
@@ -77,8 +78,9 @@ class Stack:
         self.watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
 
     def say(self, text: str) -> None:
-        """One line for the person who watches."""
-        self.console.print(text, markup=False)
+        """One line for the person who watches; a terminal that is gone keeps nothing from being stopped."""
+        with contextlib.suppress(OSError):
+            self.console.print(text, markup=False)
 
     def start(self) -> None:
         """Stores, schema, roles, first source, first run; then the folder tells others how to reach them."""

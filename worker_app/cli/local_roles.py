@@ -54,7 +54,8 @@ def roles_of(
         run_dir = folder.path / "run" / name
         (run_dir / "worker.ready").unlink(missing_ok=True)
         (run_dir / "beat.alive").unlink(missing_ok=True)
-        environment = settings.own_environment(DEFAULTS, {**public, "RUN_DIR": str(run_dir), **changes})
+        telemetry = {} if port is not None else {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": str(folders.free_port())}
+        environment = settings.own_environment(DEFAULTS, {**public, **telemetry, "RUN_DIR": str(run_dir), **changes})
         sign = None if port is not None else run_dir / ("beat.alive" if name == "beat" else "worker.alive")
         return Role(name, argv(settings.load(environment)), environment, port, _readiness(name, run_dir, port), sign)
 
@@ -66,8 +67,6 @@ def roles_of(
             "CELERY_AUTOSCALE": autoscale,
             "CELERY_CONCURRENCY": concurrency,
             "CELERY_QUEUES": "",
-            "METRICS_HOST": "127.0.0.1",
-            "METRICS_PORT": str(folders.free_port()),
             "WORKER_SEND_TASK_EVENTS": "true",
         }
         found.append(prepared(fleet, None, changes, roles.worker_argv))
@@ -79,12 +78,7 @@ def roles_of(
     }
     return [
         *found,
-        prepared(
-            "beat",
-            None,
-            {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": str(folders.free_port())},
-            lambda _: roles.beat_argv(),
-        ),
+        prepared("beat", None, {}, lambda _: roles.beat_argv()),
         prepared("api", api_port, api, lambda _: roles.api_argv()),
         prepared("flower", flower_port, flower, roles.flower_argv),
     ]

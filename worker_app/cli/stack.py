@@ -78,11 +78,11 @@ def up(
     finally:
         for further in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(further, signal.SIG_IGN)
-        console.print("stopping…")
+        stack.say("stopping…")
         began = time.monotonic()
         stack.stop()
         place.unlock()
-        console.print(f"stopped in {time.monotonic() - began:.1f} s; the data stays in {place.path}", markup=False)
+        stack.say(f"stopped in {time.monotonic() - began:.1f} s; the data stays in {place.path}")
 
 
 def _detached(wanted: local.Wanted, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """Both stores of one folder together: what `dev-hops up --stores` and the tests' session start."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from worker_app.embedded.folder import Folder
@@ -41,12 +42,11 @@ class Stores:
 
     def start(self) -> StoreAddresses:
         """Start both, or adopt the ones that run. Raises EmbeddedStoreError when one fails; then neither is left running."""
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.stop)
             self.postgres.start()
             self.valkey.start()
-        except BaseException:
-            self.stop()
-            raise
+            undo.pop_all()
         return StoreAddresses(self.postgres.dsn, self.valkey.url)
 
     def stop(self) -> None:

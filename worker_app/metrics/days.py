@@ -6,11 +6,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 
-def day_of(instant: datetime, zone: ZoneInfo) -> date:
-    """The local day that `instant` (aware) falls on."""
-    return instant.astimezone(zone).date()
-
-
 def start_of(day: date, zone: ZoneInfo) -> datetime:
     """The first moment of a local day, aware UTC; where midnight does not exist, the moment the gap ends."""
     return datetime.combine(day, time.min, tzinfo=zone).astimezone(UTC)

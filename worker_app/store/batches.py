@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from worker_app import errors
 from worker_app.jobs import Batch, BatchEnd, BatchState
+from worker_app.records import Page
 from worker_app.store import runs
 from worker_app.store.postgres import Transaction, statement
 
@@ -34,6 +35,8 @@ def claim(tx: Transaction, batch_id: UUID, owner: UUID, *, lease_seconds: int, c
             claimed_at=row.claimed_at,
             walk=row.walk,
             position=row.position,
+            is_over=row.is_over,
+            incomplete_reason=row.incomplete_reason,
         )
     tx.execute(
         text(
@@ -49,7 +52,8 @@ def begin(tx: Transaction, batch: Batch, walk: Mapping[str, object] | None) -> N
     """Store the frozen frame of the walk (None: forget it) and start at its first position. Raises LeaseLost."""
     done = tx.execute(
         text(
-            "UPDATE sync_batches SET walk = CAST(:walk AS jsonb), cursor = NULL WHERE id = :id AND lease_owner = :owner "
+            "UPDATE sync_batches SET walk = CAST(:walk AS jsonb), cursor = NULL, incomplete_reason = NULL "
+            "WHERE id = :id AND lease_owner = :owner "
             "AND state = 'running'"
         ),
         {"id": batch.id, "owner": batch.owner, "walk": None if walk is None else json.dumps(walk)},
@@ -57,26 +61,22 @@ def begin(tx: Transaction, batch: Batch, walk: Mapping[str, object] | None) -> N
     _require(done.rowcount, batch)
 
 
-def checkpoint(
-    tx: Transaction, batch: Batch, *, position: str | None, records: int, replaced_bytes: int, lease_seconds: int
-) -> None:
+def checkpoint(tx: Transaction, batch: Batch, page: Page, lease_seconds: int) -> None:
     """Store where the walk stands, before the page's records, in the same transaction. Raises LeaseLost: write nothing.
 
-    A run that nobody wants any more counts as lost too: its batch stops at this page.
+    The last page and a page that was cut are remembered: a worker that takes over must not read or believe anew.
     """
     done = tx.execute(
-        text(
-            "UPDATE sync_batches SET cursor = jsonb_build_object('position', CAST(:position AS text)), pages = pages + 1, "
-            "records = records + :records, replaced_bytes = replaced_bytes + :replaced, stalled_since = NULL, "
-            "lease_until = now() + make_interval(secs => :lease) WHERE id = :id AND lease_owner = :owner AND state = 'running'"
-        ),
+        statement("checkpoint_batch"),
         {
             "id": batch.id,
             "owner": batch.owner,
-            "position": position,
-            "records": records,
-            "replaced": replaced_bytes,
-            "lease": lease_seconds,
+            "position": page.next,
+            "is_over": page.next is None,
+            "records": page.counted,
+            "replaced": page.replaced_bytes,
+            "incomplete_reason": None if page.complete else page.reason or "a page was cut",
+            "lease_seconds": lease_seconds,
         },
     )
     _require(done.rowcount, batch)

@@ -95,15 +95,15 @@ class _Work:
     def walk(self, reader: Reader, is_lost: Callable[[], bool], is_draining: Callable[[], bool]) -> str:
         deadline = time.monotonic() + self.bounds.deadline_seconds
         source, walk = self._frame(reader)
-        position = self.batch.position if self.batch.walk is not None else None
-        is_complete, reason = walk.incomplete_reason is None, walk.incomplete_reason
-        with closing(reader.read(source, walk, position)) as pages:  # type: ignore[type-var]
+        reason = walk.incomplete_reason or self.batch.incomplete_reason
+        if self.batch.is_over:
+            return self._succeed(source, walk, reason)
+        with closing(reader.read(source, walk, self.batch.position)) as pages:  # type: ignore[type-var]
             for page in pages:
                 self._store(source, walk, page)
-                if not page.complete:
-                    is_complete, reason = False, page.reason
+                reason = reason or (None if page.complete else page.reason or "a page was cut")
                 if page.next is None:
-                    return self._succeed(source, walk, is_complete, reason)
+                    return self._succeed(source, walk, reason)
                 if is_lost():
                     raise errors.LeaseLost(f"batch {self.batch.id} was taken over")
                 if is_draining():
@@ -129,19 +129,12 @@ class _Work:
 
     def _store(self, source: Source, walk: Walk, page: Page) -> None:
         with self.postgres.transaction() as tx:
-            batches.checkpoint(
-                tx,
-                self.batch,
-                position=page.next,
-                records=page.counted,
-                replaced_bytes=page.replaced_bytes,
-                lease_seconds=self.bounds.lease_seconds,
-            )
+            batches.checkpoint(tx, self.batch, page, self.bounds.lease_seconds)
             records.write(tx, source, page.records, walk.started_at)
         telemetry.RECORDS_WRITTEN.labels(self.batch.provider, self.batch.dataset).inc(page.counted)
 
-    def _succeed(self, source: Source, walk: Walk, is_complete: bool, reason: str | None) -> str:
-        batch = self.batch
+    def _succeed(self, source: Source, walk: Walk, reason: str | None) -> str:
+        batch, is_complete = self.batch, reason is None
         with self.postgres.transaction() as tx:
             end = BatchEnd(BatchState.SUCCEEDED, is_complete=is_complete, incomplete_reason=reason)
             if not batches.close(tx, batch.id, batch.owner, end):

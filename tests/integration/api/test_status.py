@@ -13,7 +13,7 @@ from tests import seed
 from tests.integration.api.visitors import NOWHERE, TOKEN, with_token
 from worker_app import jobs, queues
 from worker_app.jobs import BatchEnd, BatchState, NewBatch
-from worker_app.records import Source
+from worker_app.records import Page, Source
 from worker_app.runtime import Runtime
 from worker_app.store import batches, overview, runs, schedules, sources
 from worker_app.store.postgres import Postgres
@@ -32,7 +32,9 @@ def start(postgres: Postgres, made: seed.Seed, *, total: int, records: int) -> j
         batch = batches.claim(tx, new.id, owner, lease_seconds=300, cap=8)
         assert batch is not None
         batches.begin(tx, batch, {"total": total})
-        batches.checkpoint(tx, batch, position="1", records=records, replaced_bytes=0, lease_seconds=300)
+        batches.checkpoint(
+            tx, batch, Page(tuple(seed.commit(f"{number:040x}") for number in range(records)), next="1"), 300
+        )
     return batch
 
 

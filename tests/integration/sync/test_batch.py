@@ -132,6 +132,49 @@ def test_killed_worker_costs_one_page_and_rescue_lets_the_batch_go_on(
     assert finish.run(postgres, run_id, lease_seconds=60) == "succeeded"
 
 
+class Cutting(Interrupting):
+    """A reader whose first page was cut, and which dies after it."""
+
+    def read(self, source: Source, walk: Walk, position: str | None) -> Iterator[Page]:
+        for index, page in enumerate(self._inner.read(source, walk, position)):
+            if index == self._pages:
+                raise self._error
+            yield page._replace(complete=False, reason="the list was cut at 250")
+
+
+def test_page_that_was_cut_before_a_kill_keeps_the_run_partial(postgres: Postgres, tmp_path: Path) -> None:
+    generate(tmp_path / "r", commits=35)
+    run_id, batch_id = planned(postgres, seed(postgres, path=tmp_path / "r"))
+    reader = git_reader(tmp_path)
+    with pytest.raises(Killed):
+        work(postgres, batch_id, Cutting(reader, 1, Killed()))
+    execute(postgres, "UPDATE sync_batches SET lease_until = now() - interval '1 second'")
+    assert work(postgres, batch_id, reader) == "incomplete"
+    assert finish.run(postgres, run_id, lease_seconds=60) == "partial"
+    assert column(postgres, "SELECT error FROM sync_runs WHERE kind = 'sync'") == ["the list was cut at 250"]
+    assert column(postgres, "SELECT count(*) FROM sync_cursors") == [0]
+
+
+def test_batch_that_could_not_be_closed_after_its_last_page_reads_nothing_again(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    generate(tmp_path / "r", commits=5)
+    run_id, batch_id = planned(postgres, seed(postgres, path=tmp_path / "r"))
+    execute(
+        postgres,
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$; "
+        "CREATE TRIGGER refuse BEFORE UPDATE ON sync_batches FOR EACH ROW "
+        "WHEN (NEW.state = 'succeeded') EXECUTE FUNCTION refuse()",
+    )
+    with pytest.raises(Exception, match="refused"):
+        work(postgres, batch_id, git_reader(tmp_path))
+    assert column(postgres, "SELECT state || attempt FROM sync_batches") == ["queued1"]
+    execute(postgres, "DROP TRIGGER refuse ON sync_batches; UPDATE sync_batches SET not_before = NULL")
+    assert work(postgres, batch_id, git_reader(tmp_path)) == "succeeded"
+    assert column(postgres, "SELECT records FROM sync_batches") == [5]
+    assert finish.run(postgres, run_id, lease_seconds=60) == "succeeded"
+
+
 def test_worker_that_lost_its_lease_writes_nothing_more(postgres: Postgres, tmp_path: Path) -> None:
     generate(tmp_path / "r", commits=50)
     _, batch_id = planned(postgres, seed(postgres, path=tmp_path / "r"))

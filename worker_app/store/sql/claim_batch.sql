@@ -15,4 +15,5 @@ WHERE b.id = :batch_id
                   WHERE y.org_id = b.org_id AND y.provider = b.provider AND y.source_id = b.source_id AND y.dataset = b.dataset
                     AND y.state = 'running' AND y.lease_until >= now() AND y.id <> b.id)
 RETURNING b.id, b.run_id, b.org_id, b.provider, b.source_id, b.dataset, b.attempt, b.walk, b.cursor ->> 'position' AS position,
+          coalesce((b.cursor ->> 'is_over')::boolean, false) AS is_over, b.incomplete_reason,
           now() AS claimed_at
