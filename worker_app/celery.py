@@ -4,20 +4,12 @@ A process whose settings are wrong ends here with every fault in one message, be
 """
 
 import sys
-import time
-
-from gevent import monkey
-from kombu.utils import functional as kombu_functional
 
 from celery_utils import create_worker_app
 from worker_app import errors, queues
 from worker_app import settings as environment
+from worker_app.worker import promises
 from worker_app.worker.boot import Boot, configure_logs
-
-if monkey.is_module_patched("time"):
-    # gevent reaches celery.local's proxies while it patches locks, which imports kombu before `time` is patched. kombu
-    # would then sleep with the real clock while it waits for a broker, and every task, timer and heartbeat with it.
-    kombu_functional.sleep = time.sleep  # type: ignore[attr-defined]
 
 try:
     settings = environment.load()
@@ -38,4 +30,5 @@ app = create_worker_app(
     },
 )
 configure_logs(settings)
-Boot(app, settings, settings.profile).connect()
+kept = promises.keep(app, settings.profile, drain_seconds=settings.worker_drain_seconds, log_format=settings.log_format)
+Boot(app, settings, kept).connect()

@@ -18,6 +18,8 @@ class Worker:
     queues: tuple[str, ...]
     slots: int
     running: dict[str, int]  # queue -> tasks
+    hub_lag_seconds: float = 0.0  # longest blockage of its hub in the last ten minutes; 0: none, or it does not tell
+    hub_blocked_in: str = ""  # `file:line in function` that held the hub
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ def _worker(key: str, value: str) -> Worker | None:
             queues=tuple(content["queues"]),
             slots=int(content["slots"]),
             running={str(queue): int(count) for queue, count in content["running"].items()},
+            hub_lag_seconds=float(content.get("hub_lag_seconds", 0.0)),
+            hub_blocked_in=str(content.get("hub_blocked_in", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -1,7 +1,7 @@
 """Runtime: what one process holds. Built once, closed once; tasks and doors take it from here, nothing else keeps state."""
 
+import mmap
 import socket
-import threading
 from dataclasses import dataclass, field
 
 import redis
@@ -19,6 +19,21 @@ REDIS_TIMEOUT_SECONDS = 5.0
 DOOR_CONNECTIONS = 5  # of a process that serves people: a command, the API's pool is larger
 
 
+class Flag:
+    """A flag that a process shares with the children that it forks: one byte of memory that belongs to all of them."""
+
+    def __init__(self) -> None:
+        self._byte = mmap.mmap(-1, 1)
+
+    def set(self) -> None:
+        """Raise it, for good."""
+        self._byte[0] = 1
+
+    def is_set(self) -> bool:
+        """Whether somebody has raised it."""
+        return self._byte[0] == 1
+
+
 @dataclass(slots=True)
 class Runtime:
     """The stores, the relay and the drain flag of this process."""
@@ -29,7 +44,7 @@ class Runtime:
     broker: redis.Redis  # the Redis that carries the messages: queue depth, presence, its epoch
     name: str  # of this process, for ledgers and logs
     relay: Relay | None = None
-    draining: threading.Event = field(default_factory=threading.Event)
+    draining: Flag = field(default_factory=Flag)
 
     @property
     def bounds(self) -> Bounds:
@@ -51,7 +66,6 @@ class Runtime:
 
     def close(self) -> None:
         """Give everything back. What the outbox owes stays for another process."""
-        self.draining.set()
         if self.relay is not None:
             self.relay.stop()
         self.postgres.close()

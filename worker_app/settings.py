@@ -79,6 +79,11 @@ class Settings(BaseSettings):
     worker_max_tasks_per_child: Positive = Field(100, description="tasks per slot before the process is renewed")
     worker_max_memory_per_child_mb: Positive | None = Field(None, description="megabytes before the process is renewed")
     worker_drain_seconds: Positive = Field(240, description="time for running tasks after SIGTERM")
+    worker_watchdog_seconds: Positive = Field(
+        300,
+        description="a worker with free slots that receives nothing for so long, although messages wait in its queues, "
+        "stops saying that it is alive",
+    )
     worker_send_task_events: bool = Field(False, description="task events for Flower")
     visibility_timeout_seconds: Positive = Field(
         3600, description="after which another worker may take an unacknowledged message"

@@ -37,6 +37,24 @@ TASK_RUNTIME = Histogram(
 )
 WORKER_TASKS_ACTIVE = _gauge(WORKER, "worker_tasks_active", "Tasks running in this process")
 WORKER_SLOTS = _gauge(WORKER, "worker_slots", "Most tasks that may run in this process")
+WORKER_HUB_LAG = _gauge(
+    WORKER,
+    "worker_hub_lag_seconds",
+    "Most seconds that the gevent hub was late in the last 60 seconds; above 5 a log line `hub.blocked` names the code",
+)
+WORKER_DRAINING = _gauge(WORKER, "worker_draining", "1 while this process gives its work back and ends")
+WORKER_LAST_RECEIVED = _gauge(
+    WORKER, "worker_last_received_timestamp_seconds", "When this process last received a message; 0: not yet"
+)
+WORKER_ACK_FAILURES = _counter(
+    "worker_ack_failures_total", "Acknowledgements that the broker did not take; the message runs a second time"
+)
+WORKER_RECOVERED = _counter(
+    "worker_recovered_messages_total", "Messages of dead workers that this process put back into their queue"
+)
+WORKER_RECYCLES = _counter(
+    "worker_recycles_total", "Renewals of this process, by the limit that was reached: tasks or memory", "reason"
+)
 OCCURRENCES_MINTED = _counter("occurrences_minted_total", "Slots that became a run")
 OCCURRENCES_REPEATED = _counter("occurrences_repeated_total", "Slots that the ledger held already")
 SCHEDULES_FAULTED = _counter("schedules_faulted_total", "Scheduled jobs set aside with a fault")

@@ -21,3 +21,14 @@ def test_age_is_never_negative() -> None:
 @pytest.mark.parametrize("value", ["", "{}", "[]", '{"fleet": "w", "queues": [], "slots": "x", "running": {}}'])
 def test_presence_in_other_words_is_no_worker(value: str) -> None:
     assert queue_depth._worker("dev-hops/presence/a", value) is None
+
+
+def test_presence_tells_what_held_the_hub_and_an_older_worker_does_not() -> None:
+    presence = {"fleet": "worker", "queues": ["sync"], "slots": 4, "running": {}}
+    blocked = presence | {"hub_lag_seconds": 6.2, "hub_blocked_in": "worker_app/tasks.py:33 in spin"}
+    old = queue_depth._worker("dev-hops/presence/a", json.dumps(presence))
+    new = queue_depth._worker("dev-hops/presence/b", json.dumps(blocked))
+    assert old is not None
+    assert new is not None
+    assert (old.hub_lag_seconds, old.hub_blocked_in) == (0.0, "")
+    assert (new.hub_lag_seconds, new.hub_blocked_in) == (6.2, "worker_app/tasks.py:33 in spin")

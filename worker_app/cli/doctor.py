@@ -1,6 +1,6 @@
 """Doctor: every setting as it resolved, and what would break a promise, each with its remedy."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +81,7 @@ def _redis(runtime: Runtime) -> Iterator[Finding]:
         yield _check("redis persistence", lambda: _persistence(runtime.broker))
         yield _check("redis clients", lambda: _clients(runtime))
         yield _check("queues", lambda: _consumers(runtime))
+        yield _check("hub", lambda: _hub(queue_depth.workers(runtime.broker)))
 
 
 def _configuration(client: redis.Redis, name: str) -> str:
@@ -116,6 +117,17 @@ def _consumers(runtime: Runtime) -> tuple[bool, str]:
         return True, f"all {len(queues.ALL_QUEUES)} queues are consumed"
     fleets = sorted({str(queues.fleet_of(queue)) for queue in alone})
     return False, f"nobody consumes {', '.join(alone)}: start a worker of fleet {', '.join(fleets)}"
+
+
+def _hub(present: Sequence[queue_depth.Worker]) -> tuple[bool, str]:
+    blocked = [_blockage(worker) for worker in present if worker.hub_blocked_in]
+    return not blocked, "; ".join(blocked) or "no worker was blocked in the last 10 minutes"
+
+
+def _blockage(worker: queue_depth.Worker) -> str:
+    is_heavy = worker.fleet == "worker-heavy"
+    remedy = "run this fleet with CELERY_POOL=prefork" if is_heavy else "move CPU work to the heavy fleet"
+    return f"{worker.node} was blocked for {worker.hub_lag_seconds:g} s in {worker.hub_blocked_in}: {remedy}"
 
 
 def _draw(console: Console, chosen: Settings, findings: list[Finding]) -> None:

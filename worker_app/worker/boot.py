@@ -5,19 +5,21 @@ and goes on. gevent never sends `worker_process_init`, so there the step builds 
 child, since no connection survives a fork. A worker that may not start says why and takes no message.
 """
 
-from typing import Any, NoReturn
+from typing import Any
 
 import structlog
 from celery import Celery, bootsteps, signals
 from celery.worker import WorkController
 
-from celery_utils import PerformanceProfile
 from worker_app import errors, logs, migrate, queues, runtime, telemetry
 from worker_app.settings import Settings
 from worker_app.sync.outbox import Relay
-from worker_app.worker import checks, publish, running
-from worker_app.worker.heartbeat import Heartbeat, ProbeFiles
+from worker_app.worker import publish, running
+from worker_app.worker.checks import EXIT_CONFIGURATION, refuse
+from worker_app.worker.heartbeat import Heartbeat, Intake, ProbeFiles
+from worker_app.worker.promises import Promises
 
+EXIT_LATER = 75  # of sysexits.h: starting again later may do
 CHILD_CONNECTIONS = 4  # of a prefork child: one task, its lease, the relay, one spare
 
 log = structlog.get_logger(__name__)
@@ -26,23 +28,34 @@ log = structlog.get_logger(__name__)
 class Boot:
     """The life of one worker process, as Celery's signals tell it."""
 
-    def __init__(self, app: Celery, settings: Settings, profile: PerformanceProfile) -> None:
+    def __init__(self, app: Celery, settings: Settings, kept: Promises) -> None:
         self.app = app
         self.settings = settings
-        self.profile = profile
+        self.kept = kept
+        self.profile = kept.profile
         self.heartbeat: Heartbeat | None = None
         self.node = ""
-        self.has_children = profile.pool == "prefork"
+        self.draining = runtime.Flag()  # made before any fork
+        self.has_children = kept.profile.pool == "prefork"
 
     def connect(self) -> None:
         """Join the worker's blueprint and listen to its signals."""
         boot = self
 
-        class BootStep(bootsteps.Step):
-            """Runs the checks and builds the runtime before the pool starts."""
+        class BootStep(bootsteps.StartStopStep):
+            """Waits for the schema and builds the runtime in a worker that may start; gives signs of life from then on."""
+
+            requires = (boot.kept.step,)
 
             def create(self, parent: WorkController) -> None:
                 boot.on_init(parent)
+
+            def start(self, _: WorkController) -> None:
+                if boot.heartbeat is not None:  # before the broker answers: a worker born in an outage waits and lives
+                    boot.heartbeat.start()
+
+            def stop(self, _: WorkController) -> None:
+                """Nothing: it beats until the worker has stopped."""
 
         self.app.steps["worker"].add(BootStep)
         signals.worker_ready.connect(self.on_ready, weak=False)
@@ -52,36 +65,42 @@ class Boot:
         signals.worker_process_shutdown.connect(self.on_child_shutdown, weak=False)
 
     def on_init(self, sender: WorkController) -> None:
-        """Refuse what breaks a promise (78), wait for the schema (75), then build what this process holds."""
+        """Refuse wrong settings (78), wait for the schema (75), then build what this process holds."""
         self.node = str(sender.hostname)
         try:
             built = self._build(self.profile.sql_pool_size)
             telemetry.serve(self.settings.metrics_host, self.settings.metrics_port, telemetry.WORKER)
         except errors.SettingsError as error:
-            _refuse(str(error), 78)
-        if found := checks.faults(sender, self.profile):
-            _refuse("\n".join(found), 78)
+            refuse(str(error), EXIT_CONFIGURATION)
         files = ProbeFiles(self.settings.run_dir, "worker")
         files.ready(is_ready=False)
         files.alive()
         try:
             migrate.require_current(built.postgres, self.settings.schema_wait_seconds, lambda text: log.warning(text))
         except errors.SchemaAhead as error:
-            _refuse(str(error), 78)
+            refuse(str(error), EXIT_CONFIGURATION)
         except errors.TransientError as error:
-            _refuse(str(error), 75)
+            refuse(str(error), EXIT_LATER)
         telemetry.WORKER_SLOTS.set(self.profile.slots)
         running.connect()
         if self.has_children:
             built.postgres.close()
         else:
             self._install(built)
-        self.heartbeat = Heartbeat(files, built.broker, self.node, self._presence)
+        self.heartbeat = Heartbeat(
+            files,
+            built.broker,
+            self.node,
+            self._presence,
+            intake=self._intake if self.profile.pool == "gevent" else None,
+            consumed=self.settings.consumed_queues,
+            watchdog_seconds=self.settings.worker_watchdog_seconds,
+        )
 
     def on_ready(self, **_: Any) -> None:
         """Say that this worker takes work, and begin to publish what is owed."""
         if self.heartbeat is not None:
-            self.heartbeat.start()
+            self.heartbeat.takes_work(True)
         if not self.has_children:
             self._start_relay(runtime.current())
 
@@ -89,8 +108,7 @@ class Boot:
         """Let running batches give themselves back at their next page. Runs inside a signal handler: only flags."""
         if self.heartbeat is not None:
             self.heartbeat.takes_work(False)
-        if not self.has_children:
-            runtime.current().draining.set()
+        self.draining.set()
 
     def on_shutdown(self, **_: Any) -> None:
         """Give everything back."""
@@ -115,6 +133,7 @@ class Boot:
         return runtime.build(self.settings, role=self.settings.dev_hops_fleet, pool_size=pool_size)
 
     def _install(self, built: runtime.Runtime) -> None:
+        built.draining = self.draining
         if self.settings.dev_hops_fleet == "worker":
             held = publish.held_queues(built.broker, queues.ALL_QUEUES, self.settings.outbox_max_depth)
             send = publish.publisher(self.app, built.broker)
@@ -132,14 +151,11 @@ class Boot:
             "queues": list(self.settings.consumed_queues),
             "slots": self.profile.slots,
             "running": running.by_queue(),
+            **self.kept.hub_lag.presence(),
         }
 
-
-def _refuse(message: str, code: int) -> NoReturn:
-    """End this process with `code` and one log line per reason."""
-    for line in message.splitlines():
-        log.critical("worker.refused", reason=line, exit_code=code)
-    raise SystemExit(code)
+    def _intake(self) -> Intake:
+        return Intake(free_slots=self.kept.free_slots, last_received_at=self.kept.deliveries.last_taken_at)
 
 
 def configure_logs(settings: Settings) -> None:

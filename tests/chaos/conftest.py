@@ -1,0 +1,3 @@
+from tests.integration.promises.conftest import stage
+
+__all__ = ["stage"]
