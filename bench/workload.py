@@ -176,7 +176,7 @@ def _on_ready(**_: object) -> None:
 def _pulse() -> None:
     """Write each gap above 0.1 s of a thread that wants to tick every 0.1 s; a greenlet in a patched process."""
     last = time.monotonic()
-    with open(PULSE, "a", buffering=1, encoding="utf-8") as file:
+    with Path(PULSE).open("a", buffering=1, encoding="utf-8") as file:
         while True:
             time.sleep(0.1)
             now = time.monotonic()

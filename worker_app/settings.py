@@ -8,6 +8,7 @@ remedy; the value of a secret is never in it. Where `DATABASE_URL` is unset, the
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,6 +27,7 @@ PROFILE_NAMES = {  # how a line of the profile that begins with its own name is 
     "redis_max_connections": "REDIS_MAX_CONNECTIONS: ",
     "visibility_timeout_seconds": "VISIBILITY_TIMEOUT_SECONDS: ",
 }
+RENEWALS = "DEV_HOPS_RENEWALS"
 DEFAULT_REDIS_URL = "redis://localhost:6379/0"
 DEFAULT_DIR = Path("~/.local/share/dev-hops")
 
@@ -331,6 +333,18 @@ def _fault(item: Mapping[str, Any], values: Mapping[str, str]) -> str:
 def role_environment(changes: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with `changes`: for a program that takes its place or that it starts."""
     return {**os.environ, **changes}
+
+
+def renewals() -> Counter[str]:
+    """How often this process has begun anew under the same pid, by reason. Not a setting: it speaks to its next life."""
+    words = (item.partition("=") for item in os.environ.get(RENEWALS, "").split(",") if item)
+    return Counter({reason: int(count) for reason, _, count in words if count.isdecimal()})
+
+
+def renewed_environment(reason: str) -> dict[str, str]:
+    """This process's environment for its next life, which begins for `reason`."""
+    counted = renewals() + Counter([reason])
+    return role_environment({RENEWALS: ",".join(f"{name}={count}" for name, count in sorted(counted.items()))})
 
 
 STORE_NAMES = (

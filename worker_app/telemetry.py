@@ -53,7 +53,7 @@ WORKER_RECOVERED = _counter(
     "worker_recovered_messages_total", "Messages of dead workers that this process put back into their queue"
 )
 WORKER_RECYCLES = _counter(
-    "worker_recycles_total", "Renewals of this process, by the limit that was reached: tasks or memory", "reason"
+    "worker_recycles_total", "Times that this process began anew: for its tasks, its memory, or a SIGHUP", "reason"
 )
 OCCURRENCES_MINTED = _counter("occurrences_minted_total", "Slots that became a run")
 OCCURRENCES_REPEATED = _counter("occurrences_repeated_total", "Slots that the ledger held already")

@@ -11,6 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -119,11 +120,6 @@ class Deliveries:
     def _answer_key(self) -> str:
         return f"{self._keys.unacked}_answer.{self._name}"
 
-    @property
-    def is_away(self) -> bool:
-        """Whether Redis gave no answer the last time."""
-        return self._away_since is not None
-
     def stop_taking(self) -> None:
         """Take nothing any more; what is on its way is put back."""
         self.is_taking = False
@@ -136,41 +132,45 @@ class Deliveries:
         self.bell.set()
 
     def exchange(self, lists: Sequence[str], most: int, *, life_seconds: int) -> list[tuple[str, Delivery]]:
-        """Pay what is owed and take up to `most` messages from `lists`, as (tag, delivery) in order.
+        """Pay what is owed and take up to `most` messages from `lists`, as (tag, delivery) in order: the consumer's call.
 
         Raises RedisError when Redis does not answer; nothing is lost then, ask again.
         """
         most = min(most, MOST_AT_ONCE) if self.is_taking else 0
-        if not most and not self.owed and not self._is_answer_lost:
+        if not most and not self._is_answer_lost:
+            self.pay()
             return []
-        with self._turn:
-            try:
-                self._return()
-                found = self._recall() if self._is_answer_lost else self._exchange(lists, most, life_seconds)
-            except redis.RedisError as error:
-                self._note_away(error)
-                raise
-            self._note_back()
+        with self._turn, self._noted():
+            self._return()
+            found = self._recall() if self._is_answer_lost else self._take(lists, most, life_seconds)
             self._held.update(found)
         if found:
             self.last_taken_at = time.monotonic()
-        if found and not self.is_taking:
-            for tag, _ in found:
-                self.give_back_later(tag, is_next=True)
+        if not self.is_taking:
+            self._put_back(found)
             return []
         return found
 
-    def _exchange(self, lists: Sequence[str], most: int, life_seconds: int) -> list[tuple[str, Delivery]]:
+    def pay(self) -> None:
+        """Tell Redis all that it does not know. Raises RedisError; it is owed still then."""
+        with self._turn, self._noted():
+            if self._is_answer_lost and not self.is_taking:
+                found = self._recall()
+                self._held.update(found)
+                self._put_back(found)
+            self._return()
+            while settled := list(self._owed)[:MOST_AT_ONCE]:
+                self._run("exchange", [self._keys.unacked, self._keys.index, self._answer_key], [0, 0, 1, *settled])
+                self._forget(settled)
+
+    def _take(self, lists: Sequence[str], most: int, life_seconds: int) -> list[tuple[str, Delivery]]:
         settled = list(self._owed)[:MOST_AT_ONCE]
         self._call += 1
         self._is_answer_lost = True
-        answer = self._scripts["exchange"](
-            keys=[self._keys.unacked, self._keys.index, self._answer_key, *(lists if most else ())],
-            args=[most, self._call, life_seconds, *settled],
-        )
+        keys = [self._keys.unacked, self._keys.index, self._answer_key, *lists]
+        answer = self._run("exchange", keys, [most, self._call, life_seconds, *settled])
         self._is_answer_lost = False
-        for tag in settled:
-            self._owed.pop(tag, None)
+        self._forget(settled)
         found = []
         for list_key, tag, message in zip(*[iter(map(_text, answer))] * 3, strict=True):
             if tag:
@@ -178,6 +178,31 @@ class Deliveries:
             else:
                 log.error("message.unreadable", queue=list_key, kept_in=f"{list_key}:unreadable")
         return found
+
+    def _put_back(self, found: Sequence[tuple[str, Delivery]]) -> None:
+        for tag, _ in found:
+            self.give_back_later(tag, is_next=True)
+
+    def _forget(self, settled: Sequence[str]) -> None:
+        for tag in settled:
+            self._owed.pop(tag, None)
+
+    def _run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        return self._scripts[script](keys=keys, args=arguments)
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """One line when Redis goes away and one when it is back, however many calls notice."""
+        try:
+            yield
+        except redis.RedisError as error:
+            if self._away_since is None:
+                self._away_since = time.monotonic()
+                log.warning("broker.away", error=type(error).__name__, reason=str(error)[:200], held=self.held)
+            raise
+        if self._away_since is not None:
+            log.info("broker.back", away_seconds=round(time.monotonic() - self._away_since, 1), held=self.held)
+            self._away_since = None
 
     def _recall(self) -> list[tuple[str, Delivery]]:
         """What the last exchange took, if it ran and only its answer was lost."""
@@ -215,11 +240,6 @@ class Deliveries:
             self._held[tag] = Delivery(f"{delivery.list_key}:unreadable", delivery.text)
             self.give_back_later(tag)
 
-    def pay(self) -> None:
-        """Tell Redis all that it does not know. Raises RedisError."""
-        while self.owed or self._is_answer_lost:
-            self.exchange((), 0, life_seconds=1)
-
     def _return(self) -> None:
         for is_next in (True, False):
             tags = [tag for tag, wanted in self._returning.items() if wanted is is_next]
@@ -256,7 +276,7 @@ class Deliveries:
     def renew(self) -> None:
         """Say that all that is held is still being worked on. Raises RedisError."""
         for part in _parts(list(self._held)):
-            self._scripts["renew"](keys=[self._keys.index], args=part)
+            self._run("renew", [self._keys.index], part)
 
     def sweep(self, visibility_seconds: float, lists_of: ListsOf) -> int:
         """Put back what nobody has settled or renewed for `visibility_seconds`, whoever took it. Raises RedisError."""
@@ -286,22 +306,8 @@ class Deliveries:
     def _restore(self, rows: Sequence[tuple[str, str, str]], *, is_next: bool) -> int:
         """Move rows of (tag, list, text) from unacked to their lists."""
         arguments = [text for tag, _, message in rows for text in (tag, message)]
-        return int(
-            self._scripts["restore"](
-                keys=[self._keys.unacked, self._keys.index, *(list_key for _, list_key, _ in rows)],
-                args=["RPUSH" if is_next else "LPUSH", *arguments],
-            )
-        )
-
-    def _note_away(self, error: redis.RedisError) -> None:
-        if self._away_since is None:
-            self._away_since = time.monotonic()
-            log.warning("broker.away", error=type(error).__name__, held=self.held)
-
-    def _note_back(self) -> None:
-        if self._away_since is not None:
-            log.info("broker.back", away_seconds=round(time.monotonic() - self._away_since, 1), held=self.held)
-            self._away_since = None
+        keys = [self._keys.unacked, self._keys.index, *(list_key for _, list_key, _ in rows)]
+        return int(self._run("restore", keys, ["RPUSH" if is_next else "LPUSH", *arguments]))
 
 
 def _redelivered(message: str | dict[str, Any]) -> str:

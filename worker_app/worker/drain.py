@@ -21,7 +21,7 @@ from celery import signals
 from celery.worker import WorkController
 from celery.worker import state as celery_state
 
-from worker_app import telemetry
+from worker_app import settings, telemetry
 from worker_app.worker.deliveries import Deliveries
 from worker_app.worker.pool import GreenPool
 
@@ -29,6 +29,7 @@ Reason = Literal["signal", "hangup", "tasks", "memory"]
 RENEWS: frozenset[Reason] = frozenset({"hangup", "tasks", "memory"})  # the process begins anew, under the same pid
 KILL_SECONDS = 5.0  # that a killed task may take for its own cleaning up
 LOOK_SECONDS = 0.1
+LEAVE_SECONDS = 8.0  # that Celery's own stop may take once nothing runs
 BROKER_SECONDS = 5.0  # that a Redis which is away may cost, in all
 
 log = structlog.get_logger(__name__)
@@ -52,6 +53,8 @@ class Drain:
         gevent.signal_handler(signal.SIGQUIT, self.cut_short)
         gevent.signal_handler(signal.SIGHUP, self.begin, "hangup")
         signals.worker_shutdown.connect(self._on_shutdown, weak=False)
+        for reason, count in settings.renewals().items():
+            telemetry.WORKER_RECYCLES.labels(reason).inc(count)
 
     @property
     def is_draining(self) -> bool:
@@ -94,6 +97,7 @@ class Drain:
         log.info("drain.ended", reason=self.reason, seconds=seconds, killed=killed, not_begun=not_begun)
         celery_state.should_stop = os.EX_OK
         self._deliveries.finish()
+        gevent.spawn_later(LEAVE_SECONDS, self._leave)
 
     @property
     def _attached(self) -> WorkController:
@@ -131,16 +135,22 @@ class Drain:
             telemetry.WORKER_ACK_FAILURES.inc(unsettled)
             log.critical("drain.broker_away", error=type(error).__name__, unsettled=unsettled)
 
+    def _leave(self) -> None:
+        """End although something of the stop still waits, as for a Redis that does not answer: all is settled already."""
+        log.error("drain.stop_stands", seconds=LEAVE_SECONDS, what_now="the process ends as it is")
+        self._on_shutdown()
+        os._exit(os.EX_OK)
+
     def _on_shutdown(self, **_: Any) -> None:
         """The last thing that this process does: begin anew under the same pid, so that no container restarts."""
         if self.reason not in RENEWS:
             return
-        telemetry.WORKER_RECYCLES.labels(self.reason).inc()
         log.info("worker.renews", reason=self.reason)
         sys.stdout.flush()
         sys.stderr.flush()
+        command, environment = [sys.executable, *sys.orig_argv[1:]], settings.renewed_environment(str(self.reason))
         try:
-            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - what this process was started as
+            os.execve(command[0], command, environment)  # noqa: S606 - what this process was started as
         except OSError as error:
             log.critical(
                 "worker.renewal_failed", error=error.strerror, what_now="it ends with 0; the container restarts it"

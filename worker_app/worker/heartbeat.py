@@ -120,6 +120,7 @@ class Heartbeat:
         self._is_withheld = False
         self._takes_work = False
         self._heard_at = time.monotonic()
+        self._is_answering = True
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
@@ -135,8 +136,11 @@ class Heartbeat:
     def stop(self) -> None:
         """End, and take the presence back."""
         self._over.set()
-        self._thread.join(timeout=BEAT_SECONDS)
+        if self._thread.is_alive():
+            self._thread.join(timeout=BEAT_SECONDS)
         self.takes_work(False)
+        if not self._is_answering:
+            return  # the presence ends by itself; a Redis that is away must not hold up the end
         try:
             self._client.delete(presence_key(self._node))
         except redis.RedisError as error:
@@ -166,9 +170,10 @@ class Heartbeat:
                     pipe.llen(queue)
                 _, *depths = pipe.execute()
         except redis.RedisError as error:
+            self._is_answering = False
             log.warning("presence.redis_away", error=type(error).__name__)
             return None
-        self._heard_at = now
+        self._heard_at, self._is_answering = now, True
         return dict(zip(self._consumed, depths, strict=True))
 
     def _judge(self, now: float, intake: Intake, ready: dict[str, int] | None) -> None:

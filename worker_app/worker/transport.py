@@ -24,7 +24,9 @@ from worker_app.worker.deliveries import MOST_AT_ONCE, Deliveries, Delivery, Key
 from worker_app.worker.watch import Watch
 
 RETRY_SECONDS = 0.5  # between two tries of a consumer whose Redis is away
-CONTROL_SECONDS = 0.5  # the longest that remote control waits, so that it sees the end of the worker
+CONTROL_SECONDS = (
+    0.5  # the longest wait of a round: commands of remote control and the end of the worker stand between two
+)
 
 log = structlog.get_logger(__name__)
 
@@ -67,7 +69,9 @@ class QoS(kombu_redis.QoS):
         self._delivered.pop(delivery_tag, None)
         info = message.delivery_info
         lists = self.channel.lists_of(message._raw, info["exchange"], info["routing_key"])
-        self._deliveries.hold(delivery_tag, Delivery(lists[0], json.dumps(message._raw)))
+        self._deliveries.hold(
+            delivery_tag, Delivery(lists[0] if lists else info["routing_key"], json.dumps(message._raw))
+        )
 
     def ack(self, delivery_tag: str) -> None:
         """Settle it. Never fails: what Redis does not hear now it hears when it is back."""
@@ -158,7 +162,7 @@ class Poller(kombu_redis.MultiChannelPoller):
             self._take(consumer, timeout)
             return
         try:
-            super().get(callback, min(timeout or CONTROL_SECONDS, CONTROL_SECONDS))
+            super().get(callback, timeout)
             self.maybe_check_subclient_health()
         except (redis.RedisError, OSError) as error:
             if not any(channel.deliveries.is_open for channel in self._channels):
@@ -264,4 +268,4 @@ class GreenTransport(Transport):
         """Wait for one message; raises TimeoutError when there is none in time, and at once when it is over."""
         if self.deliveries.is_over:
             raise TimeoutError
-        super().drain_events(connection, timeout=timeout)
+        super().drain_events(connection, timeout=min(timeout or CONTROL_SECONDS, CONTROL_SECONDS))
