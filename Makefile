@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 UNIT := tests/unit
 
-.PHONY: help install lock up down test e2e check test-gevent bench shape docs image
+.PHONY: help install lock up down test e2e check test-gevent chaos soak bench bench-worker shape docs image
 
 help:  ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -46,8 +46,17 @@ e2e: install  ## `dev-hops up` as a newcomer uses it, from start to Ctrl-C
 test-gevent: install  ## The unit tests again, in a gevent-patched interpreter
 	$(BIN)/python -m gevent.monkey $(BIN)/pytest -q $(UNIT)
 
+chaos: install  ## Long outages, kills and leaks on real workers: some 15 minutes
+	$(BIN)/pytest -q tests/chaos $(ARGS)
+
+soak: install  ## Mixed load with a Redis restart, a kill and renewals (ARGS="--minutes 30")
+	$(BIN)/python -m bench.soak $(ARGS)
+
 bench: install  ## The benchmark of a git sync beside git alone, JSON in bench/results
 	$(BIN)/python -m bench.git_sync $(ARGS)
+
+bench-worker: install  ## Each promise of the profile on stock Celery and on ours, JSON in bench/results (ARGS="--quick")
+	$(BIN)/python -m bench.worker $(ARGS)
 
 shape: install  ## The size and structure of the code, as figures
 	$(BIN)/python -m bench.shape $(ARGS)

@@ -204,7 +204,8 @@ class PerformanceProfile:
     def broker_connections(self) -> int:
         """Connections that the broker transport may open: one acknowledgement per slot at once, and the spare ones.
 
-        kombu's own 10 lost 8 to 16 acknowledgements per 400 tasks at 20 slots, and each lost one is a slot lost.
+        kombu's own 10 lost 8 to 16 acknowledgements per 400 tasks at 20 slots, and each lost one is a slot lost. Workers
+        that settle through `worker_app.worker.deliveries` need four; the bound stays for those that do not.
         """
         return self.slots + SPARE_CONNECTIONS
 

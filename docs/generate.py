@@ -2,12 +2,17 @@
 
 A page is written by hand; what stands between `<!-- generated: NAME -->` and `<!-- end -->` comes from here.
 tests/unit/test_docs.py holds the pages against it, so a page that says what the code no longer does fails the check.
+What stands after `<!-- measured: NAME -->` are figures of one machine and one day: they come from the report of the last
+benchmark, where there is one, and no check compares them.
 """
 
 import dataclasses
 import inspect
+import json
 import re
-from collections.abc import Callable, Iterator
+import runpy
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -22,18 +27,32 @@ import celery_utils
 from worker_app import beat, queues, settings, tasks, telemetry
 from worker_app.cli.main import cli
 from worker_app.providers import registry
+from worker_app.worker import recycle
 
 DOCS = Path(__file__).resolve().parent
 TOP = DOCS.parent
-BLOCK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (?P<kind>generated|measured): (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PROMISES = DOCS / "promises.toml"
+REPORT = TOP / "bench" / "results" / "profile.json"
+KEEPERS = "worker_app/worker"
+CLASSES = {"low": (10, 2), "normal": (20, 2), "high": (30, 10)}  # traffic of a fleet -> autoscale
 KINDS = {str: "text", int: "number", bool: "true, false", SecretStr: "secret", Path: "path"}
 UNSET = ("", "()", "None")
 PROCESSES = {"worker": telemetry.WORKER, "beat": telemetry.BEAT, "api": telemetry.EXPORTER}
 
 
-def render(page: str) -> str:
-    """`page` with each generated part as the code gives it now."""
-    return BLOCK.sub(lambda found: f"{found[1]}\n{GENERATORS[found['name']]().strip()}\n\n{found[3]}", page)
+def render(page: str, report: Mapping[str, Any] | None = None) -> str:
+    """`page` with each generated part as the code gives it now, and with a report the measured parts from that."""
+
+    def part(found: re.Match[str]) -> str:
+        if found["kind"] == "generated":
+            text = GENERATORS[found["name"]]()
+        else:
+            rows = MEASURED[found["name"]]
+            text = _measured(report, rows) if report else ""
+        return f"{found[1]}\n{text.strip()}\n\n{found[4]}" if text else found[0]
+
+    return BLOCK.sub(part, page)
 
 
 def pages() -> Iterator[Path]:
@@ -147,22 +166,107 @@ def _periodic() -> str:
     return table("task|every (seconds)", *((code(task), f"{seconds:g}") for task, seconds in every.items()))
 
 
-def _profile() -> str:
+@cache
+def _environment_names() -> dict[str, str]:
+    """The name in the environment of each field of the profile that has one."""
     source = inspect.getsource(settings.Settings.profile.fget)  # type: ignore[attr-defined]
-    names = dict(re.findall(r"(\w+)=self\.(\w+)", source))
+    return {field: name.upper() for field, name in re.findall(r"(\w+)=self\.(\w+)", source)}
+
+
+def _profile() -> str:
     rows = [
         (
             code(field.name),
-            code(names.get(field.name, "").upper()),
-            code(field.metadata["celery"]),
+            code(_environment_names().get(field.name, "")),
             code(field.default),
-            field.metadata["gevent"],
             field.metadata["prevents"],
             f"[page]({field.metadata['source']})",
         )
         for field in dataclasses.fields(celery_utils.PerformanceProfile)
     ]
-    return table("field|environment|Celery's name|default|gevent honours|prevents|source", *rows)
+    return table("field|environment|default|prevents|source", *rows)
+
+
+@cache
+def promises() -> dict[str, list[dict[str, Any]]]:
+    """What docs/promises.toml says: the promises that are a `field` of the profile, and those `beside` it."""
+    return tomllib.loads(PROMISES.read_text(encoding="utf-8"))
+
+
+def _promises() -> str:
+    said = {entry["name"]: entry for entry in promises()["field"]}
+    rows = []
+    for field in dataclasses.fields(celery_utils.PerformanceProfile):
+        names = (_environment_names().get(field.name, ""), field.metadata["celery"] or "")
+        shown = ", ".join(code(name) for name in names if name) or code(field.name)
+        rows.append((shown, *_promise(said[field.name], honoured=field.metadata["gevent"] == "yes")))
+    return table("setting|promise|gevent|prefork|proof", *rows)
+
+
+def _beside() -> str:
+    rows = []
+    for entry in promises()["beside"]:
+        shown = ", ".join([entry["name"], *(code(name) for name in entry.get("settings", ()))])
+        rows.append((shown, *_promise(entry, honoured=True)))
+    return table("what happens|promise|gevent|prefork|proof", *rows)
+
+
+def _promise(entry: Mapping[str, Any], *, honoured: bool) -> tuple[str, str, str, str]:
+    keepers = ", ".join(f"[{name}](../../{KEEPERS}/{name}.py)" for name in entry.get("by", ()))
+    own = f"kept by us: {keepers}" if keepers else "Celery's own" if honoured else ""
+    gevent = "; ".join(part for part in (own, entry.get("gevent", "")) if part)
+    proof = ", ".join(code(f"tests/{test}") for test in entry["proof"])
+    return entry["says"], gevent, entry["prefork"], proof
+
+
+def _classes() -> str:
+    rows = []
+    for name, (most, least) in CLASSES.items():
+        profile = celery_utils.PerformanceProfile(autoscale=(most, least))
+        memory_mb = recycle.BASE_MB + recycle.SLOT_MB * most
+        rows.append(
+            (
+                name,
+                code(f"{most},{least}"),
+                f"{memory_mb} MB",
+                f"{round(recycle.CONTAINER_SHARE * memory_mb)} MB",
+                f"{recycle.most_bytes(None, most, limits=()) // 10**6} MB",
+                f"{profile.max_tasks_per_child * profile.slots:,}",
+                2 * profile.slots + 15,
+                profile.sql_pool_size,
+            )
+        )
+    return table(
+        "traffic|`CELERY_AUTOSCALE`|memory to give|renewed above, in a container of that size|renewed above, without a limit|"
+        "renewed after tasks|Redis clients|SQL connections",
+        *rows,
+    )
+
+
+def _report() -> dict[str, Any] | None:
+    """The report of the last full benchmark on this machine; None where there is none."""
+    if not REPORT.exists():
+        return None
+    report: dict[str, Any] = json.loads(REPORT.read_text(encoding="utf-8"))
+    return None if report["is_quick"] else report
+
+
+def _measured(report: Mapping[str, Any], rows: tuple[str, ...] | None) -> str:
+    """The rows of a report as a table, all of them or those that are named, below a line that says where they are from.
+
+    Empty when the report has none of them.
+    """
+    chosen = [row for row in report["rows"] if rows is None or row["row"] in rows]
+    if not chosen:
+        return ""
+    machine = report["machine"]
+    head = (
+        f"Measured on {machine['date'][:10]} on {machine['cores_count']} cores: Celery {machine['celery']}, kombu "
+        f"{machine['kombu']}, gevent {machine['gevent']}, Python {machine['python']}; the median of "
+        f"{report['runs_count']} runs."
+    )
+    shown = runpy.run_path(str(TOP / "bench" / "worker_report.py"))  # `bench` is not installed
+    return f"{head}\n\n{shown['markdown']({**report, 'rows': chosen})}"
 
 
 def _fixed() -> str:
@@ -219,16 +323,24 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "tasks": _tasks,
     "periodic": _periodic,
     "profile": _profile,
+    "promises": _promises,
+    "beside": _beside,
+    "classes": _classes,
     "fixed": _fixed,
     "cli": _cli,
+}
+MEASURED: dict[str, tuple[str, ...] | None] = {
+    "worker": None,
+    "worker-memory": ("idle-memory", "slot-memory", "start", "idle-cpu"),
 }
 
 
 def main() -> None:
-    """Write every page anew that is not as the code says."""
+    """Write every page anew that is not as the code says, and its figures as the last benchmark found them."""
+    report = _report()
     for path in pages():
         page = path.read_text(encoding="utf-8")
-        if (new := render(page)) != page:
+        if (new := render(page, report)) != page:
             path.write_text(new, encoding="utf-8")
 
 

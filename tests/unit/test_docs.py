@@ -1,4 +1,5 @@
 import ast
+import dataclasses
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -8,6 +9,7 @@ from typing import Any
 import click
 import pytest
 
+from celery_utils import PerformanceProfile
 from docs import generate
 from worker_app import runtime
 from worker_app.api.app import create_app
@@ -25,6 +27,8 @@ OTHER_NAMES = {
     "TASK_QUEUES",
     "TASK_RETRY",
     "NAME_OR_ID",  # stands for what a person writes
+    "AUTOSCALE_KEEPALIVE",  # read by Celery
+    "REMAP_SIGTERM",
 }
 
 
@@ -98,15 +102,35 @@ def test_settings_exist(page: Path) -> None:
     assert mentioned - known == set()
 
 
+@cache
+def functions_of(path: str) -> frozenset[str]:
+    return frozenset(item.name for item in ast.parse(text(TOP / path)).body if isinstance(item, ast.FunctionDef))
+
+
 def test_proofs_exist(page: Path) -> None:
-    for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text(page)):
-        tree = ast.parse(text(TOP / path))
-        assert name in {item.name for item in tree.body if isinstance(item, ast.FunctionDef)}, f"{path}::{name}"
+    for proof in re.findall(r"`([^`\s]*::[^`\s]*)`", text(page)):
+        path, _, name = proof.partition("::")
+        assert path.startswith("tests/"), proof
+        assert (TOP / path).exists(), proof
+        assert name.startswith("test_"), proof
+        assert name in functions_of(path), proof
+
+
+def test_promise_of_every_field_says_who_keeps_it_and_by_which_tests() -> None:
+    promises, honours = generate.promises(), {item.name: item for item in dataclasses.fields(PerformanceProfile)}
+    assert sorted(entry["name"] for entry in promises["field"]) == sorted(honours)
+    for entry in promises["field"]:
+        is_ours, said = bool(entry.get("by")), honours[entry["name"]].metadata["gevent"]
+        assert is_ours if said == "by us" else not is_ours or said == "yes", entry["name"]
+        assert is_ours or said == "yes" or entry["gevent"], entry["name"]
+    for entry in (*promises["field"], *promises["beside"]):
+        assert set(entry) <= {"name", "settings", "says", "by", "gevent", "prefork", "proof"}, entry["name"]
+        assert entry["proof"], entry["name"]
 
 
 def test_paths_exist(page: Path) -> None:
     for path in re.findall(r"`((?:worker_app|tests|docs|bench)/[\w/.-]+)`", text(page)):
-        assert (TOP / path).exists() or path == "bench/results", path
+        assert (TOP / path).exists() or path.startswith("bench/results"), path  # what a benchmark writes
 
 
 def test_pages_name_no_place_of_a_machine(page: Path) -> None:

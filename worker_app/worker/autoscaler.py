@@ -28,6 +28,7 @@ class Autoscaler(autoscale.Autoscaler):
         self._is_frozen = False
         self._full_at = time.monotonic()
         self._said = self.processes
+        self._most = self.max_concurrency
 
     def on_task_received(self, _: object) -> None:
         """Make room for a message that has just come in. Called by the consumer before the pool gets it."""
@@ -53,6 +54,15 @@ class Autoscaler(autoscale.Autoscaler):
             self._full_at = time.monotonic()
         elif time.monotonic() - self._full_at > self.keepalive:
             self._shrink(self.processes - wanted)
+            self._full_at = time.monotonic()
+
+    def update(self, max: int | None = None, min: int | None = None) -> tuple[int, int]:  # noqa: A002 - Celery's names
+        """Change the bounds, as `celery control autoscale` asks; not beyond the maximum that connections are counted for."""
+        if max is not None and max > self._most:
+            log.warning("autoscale.capped", asked=max, most=self._most, remedy="start the worker with a larger maximum")
+            max = self._most  # noqa: A001
+        bounds: tuple[int, int] = super().update(max, min)
+        return bounds
 
     def freeze(self) -> None:
         """Change nothing any more: the worker drains."""

@@ -2,8 +2,8 @@
 
 They belong to the process, not to a connection: while Redis is away tasks go on, what they settle is owed and paid when it
 is back, and nothing that runs is given to somebody else. Keys and their content are kombu's, so that a worker of stock
-Celery may take over what this one leaves, and the other way round. Every
-call has a deadline, and under gevent none holds the hub.
+Celery may take over what this one leaves, and the other way round; one key more tells which process a message belongs to.
+Every call has a deadline, and under gevent none holds the hub.
 Page: https://docs.celeryq.dev/projects/kombu/en/stable/reference/kombu.transport.redis.html
 """
 
@@ -27,8 +27,12 @@ from worker_app import telemetry
 CONNECTIONS = 4  # the consumer's, and one for who gives back, renews or sweeps at the same time
 ANSWER_SECONDS = 5.0  # of Redis; a call that has no answer by then is asked for again
 MOST_AT_ONCE = 100  # messages of one script: it holds all of Redis while it runs
+MOST_TAKEN = (
+    4  # messages at once: more would save a hundredth of a millisecond each, and pile a burst up in one idle worker
+)
 RENEWALS = 4  # within one visibility timeout, so that three may be lost
-SCRIPTS = ("exchange", "restore", "renew")
+SCRIPTS = ("exchange", "hold", "restore", "renew")
+UNREADABLE = ":unreadable"  # after the name of a list: the messages of it that nobody can work on
 
 ListsOf = Callable[[dict[str, Any], str, str], Sequence[str]]
 
@@ -40,7 +44,7 @@ class Delivery:
     """One message that was taken."""
 
     list_key: str  # where it stood
-    text: str  # as it stood there, JSON
+    text: bytes  # as it stood there, JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,24 @@ class Keys:
     unacked: str = "unacked"
     index: str = "unacked_index"
 
+    @property
+    def owners(self) -> str:
+        """Which process holds which of them: kombu knows no owner, and would give away what another one has since."""
+        return f"{self.unacked}_owner"
+
+
+@dataclass(frozen=True, slots=True)
+class _Return:
+    """A message on its way back."""
+
+    tag: str
+    lists: Sequence[str]
+    text: bytes
+    score: float = 0.0  # in the index, when a sweeper looked
+
 
 class Deliveries:
-    """What one process has taken. `open` comes first; then every method may be called from any greenlet."""
+    """What one process has taken. `open` comes first; then every method may be called from any greenlet or thread."""
 
     def __init__(self) -> None:
         self.bell = threading.Event()  # rings when who waits for messages should look again
@@ -62,17 +81,17 @@ class Deliveries:
         self._keys = Keys()
         self._client: redis.Redis | None = None
         self._scripts: dict[str, Any] = {}
-        self._held: dict[str, Delivery] = {}
+        self._held: dict[str, Delivery] = {}  # oldest first
         self._owed: dict[str, None] = {}  # settled tags of which Redis does not know, in order
         self._returning: dict[str, bool] = {}  # held tags that are to be put back; whether as the next ones
+        self._aside: set[str] = set()  # held tags that nobody can work on
+        self._wrong_lists: set[str] = set()
         self._call = 0
-        self._name = uuid4().hex
+        self._process = uuid4().hex
         self._is_answer_lost = False
         self._renewed_at = time.monotonic()
         self._away_since: float | None = None
-        self._turn = (
-            threading.RLock()
-        )  # one exchange at a time: the next one must know whether the last one was answered
+        self._turn = threading.RLock()  # one exchange at a time: the next one must know whether the last was answered
 
     def open(self, connection_parameters: Mapping[str, Any], keys: Keys) -> None:
         """Use Redis at these parameters (of redis-py's ConnectionPool) from now on. Connects when it is first asked."""
@@ -116,10 +135,6 @@ class Deliveries:
         """Whether this process consumes."""
         return self._client is not None
 
-    @property
-    def _answer_key(self) -> str:
-        return f"{self._keys.unacked}_answer.{self._name}"
-
     def stop_taking(self) -> None:
         """Take nothing any more; what is on its way is put back."""
         self.is_taking = False
@@ -136,7 +151,7 @@ class Deliveries:
 
         Raises RedisError when Redis does not answer; nothing is lost then, ask again.
         """
-        most = min(most, MOST_AT_ONCE) if self.is_taking else 0
+        most = min(most, MOST_TAKEN) if self.is_taking else 0
         if not most and not self._is_answer_lost:
             self.pay()
             return []
@@ -146,6 +161,7 @@ class Deliveries:
             self._held.update(found)
         if found:
             self.last_taken_at = time.monotonic()
+            telemetry.WORKER_LAST_RECEIVED.set_to_current_time()
         if not self.is_taking:
             self._put_back(found)
             return []
@@ -160,65 +176,59 @@ class Deliveries:
                 self._put_back(found)
             self._return()
             while settled := list(self._owed)[:MOST_AT_ONCE]:
-                self._run("exchange", [self._keys.unacked, self._keys.index, self._answer_key], [0, 0, 1, *settled])
-                self._forget(settled)
+                self._exchange((), settled, most=0, life_seconds=1)
 
     def _take(self, lists: Sequence[str], most: int, life_seconds: int) -> list[tuple[str, Delivery]]:
         settled = list(self._owed)[:MOST_AT_ONCE]
         self._call += 1
         self._is_answer_lost = True
-        keys = [self._keys.unacked, self._keys.index, self._answer_key, *lists]
-        answer = self._run("exchange", keys, [most, self._call, life_seconds, *settled])
+        rows = self._exchange(lists, settled, most=most, life_seconds=life_seconds)
         self._is_answer_lost = False
-        self._forget(settled)
         found = []
-        for list_key, tag, message in zip(*[iter(map(_text, answer))] * 3, strict=True):
-            if tag:
+        for list_key, tag, message in rows:
+            if tag in settled:
+                self._owed[tag] = None  # it came back meanwhile, and is done
+            elif tag and tag not in self._held:  # what runs here and came back is ours again, and runs on
                 found.append((tag, Delivery(list_key, message)))
-            else:
-                log.error("message.unreadable", queue=list_key, kept_in=f"{list_key}:unreadable")
+            elif not tag and message:
+                log.error("message.unreadable", queue=list_key, kept_in=list_key + UNREADABLE)
+            elif not tag and list_key not in self._wrong_lists:
+                self._wrong_lists.add(list_key)
+                log.error("queue.is_no_list", queue=list_key, remedy="look at the key's type; nothing is taken from it")
         return found
 
-    def _put_back(self, found: Sequence[tuple[str, Delivery]]) -> None:
-        for tag, _ in found:
-            self.give_back_later(tag, is_next=True)
-
-    def _forget(self, settled: Sequence[str]) -> None:
+    def _exchange(
+        self, lists: Sequence[str], settled: Sequence[str], *, most: int, life_seconds: int
+    ) -> list[tuple[str, str, bytes]]:
+        answer = self._scripts["exchange"](
+            keys=[*self._noting_keys, self._answer_key, *lists],
+            args=[self._process, most, self._call, life_seconds, *settled],
+        )
         for tag in settled:
             self._owed.pop(tag, None)
-
-    def _run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        return self._scripts[script](keys=keys, args=arguments)
-
-    @contextmanager
-    def _noted(self) -> Iterator[None]:
-        """One line when Redis goes away and one when it is back, however many calls notice."""
-        try:
-            yield
-        except redis.RedisError as error:
-            if self._away_since is None:
-                self._away_since = time.monotonic()
-                log.warning("broker.away", error=type(error).__name__, reason=str(error)[:200], held=self.held)
-            raise
-        if self._away_since is not None:
-            log.info("broker.back", away_seconds=round(time.monotonic() - self._away_since, 1), held=self.held)
-            self._away_since = None
+        parts = [iter(answer)] * 3
+        return [(_text(key), _text(tag), message) for key, tag, message in zip(*parts, strict=True)]
 
     def _recall(self) -> list[tuple[str, Delivery]]:
         """What the last exchange took, if it ran and only its answer was lost."""
         answer = self.client.get(self._answer_key)
-        call, names = json.loads(_text(answer)) if answer else ("0", [])
-        pairs = list(zip(*[iter(names)] * 2, strict=True)) if int(call) == self._call else []
-        notes = self.client.hmget(self._keys.unacked, [tag for _, tag in pairs]) if pairs else []
+        call, rows = json.loads(answer) if answer else ("0", [])
+        if int(call) != self._call:
+            rows = []
+        tags = [tag for _, tag, _ in rows]
+        notes: Any = self.client.hmget(self._keys.unacked, tags) if tags else []
+        owners: Any = self.client.hmget(self._keys.owners, tags) if tags else []
         self._is_answer_lost = False
         return [
-            (tag, Delivery(list_key, json.dumps(json.loads(_text(note))[0])))
-            for (list_key, tag), note in zip(pairs, notes, strict=True)
-            if note and tag not in self._held
+            (tag, Delivery(list_key, note[1 : 1 + length]))
+            for (list_key, tag, length), note, owner in zip(rows, notes, owners, strict=True)
+            if note and _text(owner or "") == self._process and tag not in self._held
         ]
 
-    def hold(self, tag: str, delivery: Delivery) -> None:
-        """Take charge of a message that was taken another way and is noted in unacked."""
+    def hold(self, tag: str, delivery: Delivery, exchange: str, routing_key: str) -> None:
+        """Take charge of a message that kombu has taken out of its list, and note it. Raises RedisError."""
+        note = b"[%s,%s,%s]" % (delivery.text, json.dumps(exchange).encode(), json.dumps(routing_key).encode())
+        self._scripts["hold"](keys=self._noting_keys, args=[self._process, tag, note])
         self._held[tag] = delivery
 
     def settle(self, tag: str) -> None:
@@ -226,6 +236,8 @@ class Deliveries:
         if self._held.pop(tag, None) is not None:
             self._returning.pop(tag, None)
             self._owed[tag] = None
+            if self._away_since is not None:
+                telemetry.WORKER_ACK_FAILURES.inc()
             self._ring()
 
     def give_back_later(self, tag: str, *, is_next: bool = False) -> None:
@@ -235,24 +247,36 @@ class Deliveries:
             self._ring()
 
     def set_aside(self, tag: str) -> None:
-        """Move a message that nobody can work on out of the way, to LIST:unreadable, with the next exchange."""
-        if delivery := self._held.get(tag):
-            self._held[tag] = Delivery(f"{delivery.list_key}:unreadable", delivery.text)
+        """Move a message that nobody can work on out of the way, as it is, to LIST:unreadable, with the next exchange."""
+        if tag in self._held:
+            self._aside.add(tag)
             self.give_back_later(tag)
-
-    def _return(self) -> None:
-        for is_next in (True, False):
-            tags = [tag for tag, wanted in self._returning.items() if wanted is is_next]
-            for part in _parts(tags):
-                rows = [(tag, self._held[tag]) for tag in part if tag in self._held]
-                self._restore([(tag, item.list_key, _redelivered(item.text)) for tag, item in rows], is_next=is_next)
-                for tag in part:
-                    self._returning.pop(tag, None)
-                    self._held.pop(tag, None)
 
     def give_back_all(self) -> None:
         """Put back all that is held, with the next exchange."""
         self._returning = dict.fromkeys(self._held, True) | self._returning
+
+    def _put_back(self, found: Sequence[tuple[str, Delivery]]) -> None:
+        for tag, _ in found:
+            self.give_back_later(tag, is_next=True)
+
+    def _return(self) -> None:
+        for is_next in (True, False):
+            tags = [tag for tag, wanted in self._returning.items() if wanted is is_next]
+            if is_next:
+                tags.reverse()  # the oldest goes last, to be the first of them that is taken
+            for part in _parts(tags):
+                rows = [self._way_back(tag, self._held[tag]) for tag in part if tag in self._held]
+                self._restore(rows, is_next=is_next, process=self._process)
+                for tag in part:
+                    self._returning.pop(tag, None)
+                    self._held.pop(tag, None)
+                    self._aside.discard(tag)
+
+    def _way_back(self, tag: str, delivery: Delivery) -> _Return:
+        if tag in self._aside:
+            return _Return(tag, [delivery.list_key + UNREADABLE], delivery.text)
+        return _Return(tag, [delivery.list_key], _redelivered(delivery.text))
 
     def tend(self, visibility_seconds: float, lists_of: ListsOf) -> int:
         """Pay, renew what is held when it is time, and sweep. Gives the number of messages that were put back.
@@ -269,56 +293,116 @@ class Deliveries:
             log.warning("messages.recovered", count=count, unsettled_for_seconds=visibility_seconds)
         return count
 
-    def _ring(self) -> None:
-        if not self.bell.is_set():
-            self.bell.set()
-
     def renew(self) -> None:
         """Say that all that is held is still being worked on. Raises RedisError."""
         for part in _parts(list(self._held)):
-            self._run("renew", [self._keys.index], part)
+            self._scripts["renew"](keys=[self._keys.index, self._keys.owners], args=[self._process, *part])
 
     def sweep(self, visibility_seconds: float, lists_of: ListsOf) -> int:
         """Put back what nobody has settled or renewed for `visibility_seconds`, whoever took it. Raises RedisError."""
         seconds, micros = self.client.time()
         until = seconds + micros / 1e6 - visibility_seconds
-        done = 0
-        while tags := [tag for tag in self._older_than(until) if tag not in self._held]:
-            found = []
-            for tag, note in zip(tags, self.client.hmget(self._keys.unacked, tags), strict=True):
-                found += self._restorable(tag, note, lists_of)
-            done += self._restore(found, is_next=True) if found else 0
-            stale = set(tags) - {tag for tag, _, _ in found}
-            if stale:
-                self.client.zrem(self._keys.index, *stale)
+        done = passed = 0
+        while page := self._older_than(until, passed):
+            stale = {tag: score for tag, score in page if tag not in self._held}
+            rows = self._found(stale, lists_of)
+            moved, refused = self._restore(rows, is_next=True, process="") if rows else (0, 0)
+            done += moved
+            passed += len(page) - len(stale) + refused
         return done
 
-    def _older_than(self, until: float) -> list[str]:
-        found: Any = self.client.zrangebyscore(self._keys.index, "-inf", until, 0, MOST_AT_ONCE)
-        return [_text(tag) for tag in found]
+    def _older_than(self, until: float, passed: int) -> list[tuple[str, float]]:
+        """A page of what is stale, the newest first: so the oldest is put back last, and is the next one to be taken."""
+        found: Any = self.client.zrevrangebyscore(
+            self._keys.index, until, "-inf", passed, MOST_AT_ONCE, withscores=True
+        )
+        return [(_text(tag), score) for tag, score in found]
 
-    def _restorable(self, tag: str, note: bytes | str | None, lists_of: ListsOf) -> list[tuple[str, str, str]]:
-        if note is None:
-            return []
-        message, exchange, routing_key = json.loads(note)
-        return [(tag, list_key, _redelivered(message)) for list_key in lists_of(message, exchange, routing_key)]
+    def _found(self, stale: Mapping[str, float], lists_of: ListsOf) -> list[_Return]:
+        """The ways back of these tags. One without a message leaves the index; one that nobody can read is put aside."""
+        rows, gone = [], []
+        notes: Any = self.client.hmget(self._keys.unacked, list(stale)) if stale else ()
+        for tag, note in zip(stale, notes, strict=True):
+            if note is None:
+                gone.append(tag)
+                continue
+            try:
+                message, exchange, routing_key = json.loads(note)
+                lists, text = lists_of(message, exchange, routing_key), _redelivered(message)
+            except (ValueError, TypeError, RecursionError):
+                lists, text = [], _message_of(note)
+            if not lists:
+                lists = [self._keys.unacked + UNREADABLE]
+                log.error("message.unreadable", kept_in=lists[0])
+            rows.append(_Return(tag, lists, text, stale[tag]))
+        if gone:
+            self._drop(gone, stale)
+        return rows
 
-    def _restore(self, rows: Sequence[tuple[str, str, str]], *, is_next: bool) -> int:
-        """Move rows of (tag, list, text) from unacked to their lists."""
-        arguments = [text for tag, _, message in rows for text in (tag, message)]
-        keys = [self._keys.unacked, self._keys.index, *(list_key for _, list_key, _ in rows)]
-        return int(self._run("restore", keys, ["RPUSH" if is_next else "LPUSH", *arguments]))
+    def _drop(self, tags: Sequence[str], scores: Mapping[str, float]) -> None:
+        """Take tags without a message out of the index, if nobody has taken them since."""
+        for tag in tags:
+            with self.client.pipeline() as pipe:
+                pipe.watch(self._keys.index)
+                if pipe.zscore(self._keys.index, tag) == scores[tag]:
+                    pipe.multi()
+                    pipe.zrem(self._keys.index, tag)
+                    pipe.execute()
+
+    def _restore(self, rows: Sequence[_Return], *, is_next: bool, process: str) -> tuple[int, int]:
+        """Move messages from unacked to their lists; gives the numbers of the moved and of those that a list has refused."""
+        arguments = [part for row in rows for part in (row.tag, repr(row.score), row.text, len(row.lists))]
+        moved, refused = self._scripts["restore"](
+            keys=[*self._noting_keys, *(list_key for row in rows for list_key in row.lists)],
+            args=["RPUSH" if is_next else "LPUSH", process, *arguments],
+        )
+        return int(moved), int(refused)
+
+    @property
+    def _noting_keys(self) -> list[str]:
+        return [self._keys.unacked, self._keys.index, self._keys.owners]
+
+    @property
+    def _answer_key(self) -> str:
+        return f"{self._keys.unacked}_answer.{self._process}"
+
+    def _ring(self) -> None:
+        if not self.bell.is_set():
+            self.bell.set()
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """One line when Redis goes away and one when it is back, however many calls notice."""
+        try:
+            yield
+        except redis.RedisError as error:
+            if self._away_since is None:
+                self._away_since = time.monotonic()
+                telemetry.WORKER_ACK_FAILURES.inc(len(self._owed))
+                log.warning("broker.away", error=type(error).__name__, reason=str(error)[:200], held=self.held)
+            raise
+        if self._away_since is not None:
+            log.info("broker.back", away_seconds=round(time.monotonic() - self._away_since, 1), held=self.held)
+            self._away_since = None
 
 
-def _redelivered(message: str | dict[str, Any]) -> str:
-    """The message, marked as kombu marks one that was delivered before."""
-    content: dict[str, Any] = json.loads(message) if isinstance(message, str) else message
-    if isinstance(content.get("headers"), dict):
-        content["headers"]["redelivered"] = True
-    info = content["properties"].get("delivery_info")
-    if isinstance(info, dict):
-        info["redelivered"] = True
-    return json.dumps(content)
+def _redelivered(message: bytes | dict[str, Any]) -> bytes:
+    """The message, marked as kombu marks one that was delivered before; as it is when nobody can read it."""
+    try:
+        content: dict[str, Any] = json.loads(message) if isinstance(message, bytes) else message
+        if isinstance(content.get("headers"), dict):
+            content["headers"]["redelivered"] = True
+        info = content["properties"].get("delivery_info")
+        if isinstance(info, dict):
+            info["redelivered"] = True
+        return json.dumps(content).encode()
+    except (ValueError, RecursionError):
+        return message if isinstance(message, bytes) else json.dumps(message).encode()
+
+
+def _message_of(note: bytes) -> bytes:
+    """The message in a note that cannot be read: what stands before exchange and routing key."""
+    return note.removeprefix(b"[").rpartition(b',"')[0].rpartition(b',"')[0]
 
 
 def _parts(items: Sequence[str]) -> Iterator[Sequence[str]]:

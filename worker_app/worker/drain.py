@@ -132,7 +132,6 @@ class Drain:
                 self._deliveries.pay()
         except (redis.RedisError, gevent.Timeout) as error:
             unsettled = self._deliveries.owed
-            telemetry.WORKER_ACK_FAILURES.inc(unsettled)
             log.critical("drain.broker_away", error=type(error).__name__, unsettled=unsettled)
 
     def _leave(self) -> None:

@@ -48,7 +48,10 @@ class Job:
 
 
 class GreenPool(celery_gevent.TaskPool):
-    """A pool of greenlets with a limit that counts what runs."""
+    """A pool of greenlets with a limit that counts what runs. `most`, when set, is the highest limit that holds."""
+
+    limit: int
+    most: int | None = None
 
     def on_start(self) -> None:
         """Begin empty."""
@@ -127,8 +130,8 @@ class GreenPool(celery_gevent.TaskPool):
             _give_back(job, "killed")
 
     def grow(self, n: int = 1) -> None:
-        """Let `n` more run."""
-        self.limit += n
+        """Let `n` more run, not beyond `most`."""
+        self.limit = min(self.limit + n, self.most or self.limit + n)
         self._fill()
 
     def shrink(self, n: int = 1) -> None:
@@ -189,15 +192,25 @@ def _verdict(job: Job, number: int) -> None:
     except (WorkerShutdown, WorkerTerminate) as error:
         _give_back(job, type(error).__name__)
     except Timeout as error:
-        if error is limit:
-            job.on_timeout(False, job.timeout_seconds or 0.0)
-        else:
+        if error is not limit:
             _give_back(job, "a foreign timeout")
+        elif not _tell_timeout(job):
+            _give_back(job, "its timeout could not be told")
     except SystemExit:
         _fail(job)
     except BaseException as error:  # noqa: BLE001 - whatever it is: a request without a verdict holds its slot for ever
         log.warning("task.given_back", task_id=job.name, error=type(error).__name__)
         _give_back(job, type(error).__name__)
+
+
+def _tell_timeout(job: Job) -> bool:
+    """Let the task fail at its limit; whether that was possible."""
+    try:
+        job.on_timeout(False, job.timeout_seconds or 0.0)
+    except BaseException as error:  # noqa: BLE001 - a backend that is away, or a hook of the task's author
+        log.warning("task.timeout_untold", task_id=job.name, error=type(error).__name__)
+        return False
+    return True
 
 
 def _give_back(job: Job, reason: str) -> None:
@@ -214,4 +227,7 @@ def _refuse(job: Job, reason: Exception) -> None:
     try:
         raise reason
     except type(reason):
-        job.on_error(ExceptionInfo())  # it reads the exception that is being handled
+        try:
+            job.on_error(ExceptionInfo())  # it reads the exception that is being handled
+        except Exception:  # one request must not keep the others from their verdict
+            log.exception("task.verdict_failed", task_id=job.name)

@@ -112,6 +112,7 @@ def _keeper(kept: Promises) -> type[bootsteps.StartStopStep]:
         def start(self, worker: WorkController) -> None:
             if isinstance(worker.pool, GreenPool):
                 kept.pool = worker.pool
+                kept.pool.most = kept.profile.slots  # what connections are counted for, whatever remote control asks
                 kept.drain.attach(worker)
                 kept.recycle.start()
                 kept.hub_lag.start()

@@ -19,7 +19,8 @@ from celery import signals
 from worker_app.worker.drain import Reason
 
 JITTER = 0.1
-LOOK_SECONDS = 0.2  # a look costs 20 µs; a task that leaks quickly must not fill the container between two
+LOOK_SECONDS = 0.2  # between two tasks that end; a task that leaks quickly must not fill the container meanwhile
+IDLE_LOOK_SECONDS = 5.0
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 CONTAINER_SHARE = 0.85
 NO_LIMIT_BYTES = 1 << 50  # what a kernel writes for none
@@ -40,6 +41,9 @@ class Recycle:
         self._least_age_seconds = least_age_seconds
         self._began_at = time.monotonic()
         self._tasks = 0
+        self._looked_at = 0.0
+        self._is_asked = False
+        self._own = psutil.Process()
         self._greenlet: Any = None
 
     def start(self) -> None:
@@ -49,22 +53,27 @@ class Recycle:
 
     def _count(self, **_: Any) -> None:
         self._tasks += 1
+        if time.monotonic() - self._looked_at >= LOOK_SECONDS:
+            self._look()
 
     def _run(self) -> None:
-        own = psutil.Process()
         while True:
-            gevent.sleep(LOOK_SECONDS)
-            age, used = time.monotonic() - self._began_at, own.memory_info().rss
-            if used > self._most_bytes:
-                log.warning(
-                    "recycle.memory", used_mb=used // 10**6, most_mb=self._most_bytes // 10**6, tasks=self._tasks
-                )
-                self._ask("memory")
-                return
-            if self._tasks >= self._most_tasks and age >= self._least_age_seconds:
-                log.info("recycle.tasks", tasks=self._tasks, most=self._most_tasks, age_seconds=round(age))
-                self._ask("tasks")
-                return
+            gevent.sleep(IDLE_LOOK_SECONDS)
+            self._look()
+
+    def _look(self) -> None:
+        self._looked_at = time.monotonic()
+        age, used = self._looked_at - self._began_at, self._own.memory_info().rss
+        if self._is_asked:
+            return
+        if used > self._most_bytes:
+            log.warning("recycle.memory", used_mb=used // 10**6, most_mb=self._most_bytes // 10**6, tasks=self._tasks)
+            self._is_asked = True
+            self._ask("memory")
+        elif self._tasks >= self._most_tasks and age >= self._least_age_seconds:
+            log.info("recycle.tasks", tasks=self._tasks, most=self._most_tasks, age_seconds=round(age))
+            self._is_asked = True
+            self._ask("tasks")
 
 
 def container_bytes(limits: tuple[Path, ...] = CGROUP_LIMITS) -> int | None:

@@ -24,9 +24,8 @@ from worker_app.worker.deliveries import MOST_AT_ONCE, Deliveries, Delivery, Key
 from worker_app.worker.watch import Watch
 
 RETRY_SECONDS = 0.5  # between two tries of a consumer whose Redis is away
-CONTROL_SECONDS = (
-    0.5  # the longest wait of a round: commands of remote control and the end of the worker stand between two
-)
+# the longest wait of a round: commands of remote control and the end of the worker come between two rounds
+ROUND_SECONDS = 1.0
 
 log = structlog.get_logger(__name__)
 
@@ -65,13 +64,11 @@ class QoS(kombu_redis.QoS):
         """Note a message that kombu has taken; what came through the deliveries was noted when it was taken."""
         if self._deliveries.holds(delivery_tag):
             return
-        super().append(message, delivery_tag)
-        self._delivered.pop(delivery_tag, None)
         info = message.delivery_info
-        lists = self.channel.lists_of(message._raw, info["exchange"], info["routing_key"])
-        self._deliveries.hold(
-            delivery_tag, Delivery(lists[0] if lists else info["routing_key"], json.dumps(message._raw))
-        )
+        exchange, routing_key = info["exchange"], info["routing_key"]
+        lists = self.channel.lists_of(message._raw, exchange, routing_key) or [routing_key]
+        delivery = Delivery(lists[0], json.dumps(message._raw).encode())
+        self.channel.open_deliveries().hold(delivery_tag, delivery, exchange, routing_key)
 
     def ack(self, delivery_tag: str) -> None:
         """Settle it. Never fails: what Redis does not hear now it hears when it is back."""
@@ -268,4 +265,4 @@ class GreenTransport(Transport):
         """Wait for one message; raises TimeoutError when there is none in time, and at once when it is over."""
         if self.deliveries.is_over:
             raise TimeoutError
-        super().drain_events(connection, timeout=min(timeout or CONTROL_SECONDS, CONTROL_SECONDS))
+        super().drain_events(connection, timeout=min(timeout or ROUND_SECONDS, ROUND_SECONDS))

@@ -15,6 +15,7 @@ import redis
 import structlog
 
 LOOK_AGAIN_SECONDS = 1.0  # at the latest, so that a lost notice costs one second
+TURN_SECONDS = 4.0  # between two looks whether other lists are wanted; less than the time that a read may take
 POLL_SECONDS = 0.1
 AWAY_SECONDS = 1.0
 
@@ -84,7 +85,7 @@ class Watch:
         if self._ask("EXISTS", *self._lists):
             self._bell.set()
             return
-        while not self._connection.can_read(timeout=LOOK_AGAIN_SECONDS):
+        while not self._connection.can_read(timeout=TURN_SECONDS):
             if self._asked.is_set():
                 return
         self._connection.read_response(push_request=True)

@@ -43,3 +43,34 @@ def test_ignored_results_leave_nothing_behind(stage: Stage) -> None:
     stage.send("nap", 0, "#", count=20)
     stage.wait_done(20)
     assert stage.redis.keys("celery-task-meta-*") == []
+
+
+def test_result_that_cannot_be_stored_gives_its_task_back_and_is_there_in_the_end(stage: Stage) -> None:
+    stage.worker(slots=4, results=1)
+    stage.send("nap", 1, "#", count=4, ignore_result=False)
+    stage.wait_begun(4)
+    stage.valkey.stop()
+    wait_for(lambda: len(stage.effects()) == 4, "the tasks end without a Redis")
+    stage.valkey.start()
+    wait_for(lambda: len(stage.redis.keys("celery-task-meta-*")) == 4, "every result is there", 30)
+    wait_for(lambda: stage.depth() + stage.unacked() == 0, "nothing is left")
+
+
+def test_countdown_messages_beyond_the_limit_stay_in_the_queue(stage: Stage) -> None:
+    stage.send("nap", 0, count=1200, countdown=3600)
+    stage.worker(slots=4)
+    wait_for(lambda: stage.unacked() >= 1000, "as many are held as the limit allows", 60)
+    stage.send("nap", 0, "now")
+    wait_for(lambda: stage.ask("stats")["prefetch_count"] >= 1000, "the window stands at the limit")
+    assert stage.unacked() <= 1000 + 4
+    assert stage.depth() >= 196
+
+
+def test_remote_control_cannot_raise_the_slots_above_what_connections_are_counted_for(stage: Stage) -> None:
+    stage.worker("fixed", slots=4)
+    stage.worker("scaled", autoscale=(6, 2), queues="other")
+    stage.producer.control.pool_grow(10)
+    stage.producer.control.autoscale(50, 3)
+    wait_for(lambda: stage.ask("stats", "scaled")["autoscaler"]["min"] == 3, "the order was heard")
+    assert stage.ask("stats", "scaled")["autoscaler"]["max"] == 6
+    assert stage.ask("stats", "fixed")["pool"]["max-concurrency"] == 4

@@ -1,6 +1,7 @@
 """Slots under gevent: they follow the work, are all used, and hold no message that somebody else could run."""
 
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -74,6 +75,16 @@ def test_busy_worker_holds_no_message_that_an_idle_one_could_run(stage: Stage) -
     stage.wait_begun(12)
     assert stage.depth() == 0
     assert len({pid for word, _, pid, _ in marks(stage.folder / "marks") if word == "begin"}) == 2
+
+
+def test_burst_spreads_over_idle_workers(stage: Stage) -> None:
+    for name in ("one", "two"):
+        stage.worker(name, slots=20)
+    stage.send("nap", 2, "#", count=20)
+    stage.wait_done(20)
+    share = Counter(pid for word, _, pid, _ in marks(stage.folder / "marks") if word == "begin")
+    assert min(share.values()) >= 4
+    assert len(share) == 2
 
 
 def test_idle_worker_takes_a_message_at_once_and_uses_no_processor(stage: Stage) -> None:

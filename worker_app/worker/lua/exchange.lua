@@ -1,21 +1,32 @@
 -- Settles what is done and takes what is ready, in one step: a message is never out of its list without being in unacked.
 -- kombu pops first and notes afterwards; a worker that is killed between the two loses the message.
 --
--- KEYS  1 unacked (hash: tag -> [message, exchange, routing key])  2 its index (sorted set: tag by the time it was taken)
---       3 the last answer of this process  4… the lists to take from, one message from each in turn
--- ARGV  1 most messages to take  2 number of this call  3 life of the answer, seconds  4… tags that are settled
--- Gives list, tag, message, list, tag, message … ; an empty tag: the message cannot be read and stands in LIST:unreadable.
-local most, settled = tonumber(ARGV[1]), {}
-for position = 4, #ARGV do
-    settled[#settled + 1] = ARGV[position]
-end
-if #settled > 0 then
-    redis.call('HDEL', KEYS[1], unpack(settled))
-    redis.call('ZREM', KEYS[2], unpack(settled))
+-- KEYS  1 unacked (hash: tag -> [message, exchange, routing key])  2 its index (sorted set: tag by the time of the last sign
+--       of work)  3 owners (hash: tag -> process)  4 the last answer of this process
+--       5… the lists to take from, one message from each in turn
+-- ARGV  1 this process  2 most messages to take  3 number of this call  4 life of the answer, seconds
+--       5… tags that are settled
+-- Gives list, tag, message, list, tag, message … ; without a tag the message cannot be read and stands in LIST:unreadable;
+-- without either the key is no list.
+local process, most = ARGV[1], tonumber(ARGV[2])
+
+-- Settles what is still this process's own: another may have it since, after a silence that was too long.
+for position = 5, #ARGV do
+    local tag = ARGV[position]
+    local owner = redis.call('HGET', KEYS[3], tag)
+    if not owner or owner == process then
+        redis.call('HDEL', KEYS[1], tag)
+        redis.call('ZREM', KEYS[2], tag)
+        redis.call('HDEL', KEYS[3], tag)
+    end
 end
 
 local function text(value)
     return cjson.encode(type(value) == 'string' and value or '')
+end
+
+local function fault_of(answer)
+    return type(answer) == 'table' and answer.err or nil
 end
 
 -- Notes the message under its tag, or puts it aside; gives the tag, or the error of a Redis that has no memory left.
@@ -24,29 +35,32 @@ local function keep(list, message, now)
     local properties = is_read and type(content) == 'table' and content.properties
     local tag = type(properties) == 'table' and properties.delivery_tag
     if type(tag) ~= 'string' or tag == '' then
-        local aside = redis.pcall('LPUSH', list .. ':unreadable', message)
-        return '', type(aside) == 'table' and aside.err
+        return '', fault_of(redis.pcall('LPUSH', list .. ':unreadable', message))
     end
     local info = type(properties.delivery_info) == 'table' and properties.delivery_info or {}
     -- the message is copied as it is: cjson would write an empty list as an object
     local note = '[' .. message .. ',' .. text(info.exchange) .. ',' .. text(info.routing_key) .. ']'
-    local noted = redis.pcall('HSET', KEYS[1], tag, note)
-    if type(noted) ~= 'table' then
-        noted = redis.pcall('ZADD', KEYS[2], now, tag)
-    end
-    return tag, type(noted) == 'table' and noted.err
+    local fault = fault_of(redis.pcall('HSET', KEYS[3], tag, process))
+        or fault_of(redis.pcall('ZADD', KEYS[2], now, tag))
+        or fault_of(redis.pcall('HSET', KEYS[1], tag, note))
+    return tag, fault
 end
 
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
-local taken, answer, count = {}, {}, 0
+local taken, answer, is_wrong, count = {}, {}, {}, 0
 local is_found, fault = most > 0, nil
 while is_found and not fault do
     is_found = false
-    for position = 4, #KEYS do
+    for position = 5, #KEYS do
         local list = KEYS[position]
-        local message = count < most and redis.call('LINDEX', list, -1)
-        if message then
+        local message = count < most and not is_wrong[list] and redis.pcall('LINDEX', list, -1)
+        if fault_of(message) then
+            is_wrong[list] = true
+            for _, part in ipairs({list, '', ''}) do
+                taken[#taken + 1] = part
+            end
+        elseif message then
             local tag
             tag, fault = keep(list, message, now)
             if fault then
@@ -56,17 +70,16 @@ while is_found and not fault do
             is_found = true
             count = count + 1
             if tag ~= '' then
-                answer[#answer + 1] = list
-                answer[#answer + 1] = tag
+                answer[#answer + 1] = {list, tag, #message}
             end
-            taken[#taken + 1] = list
-            taken[#taken + 1] = tag
-            taken[#taken + 1] = message
+            for _, part in ipairs({list, tag, message}) do
+                taken[#taken + 1] = part
+            end
         end
     end
 end
 if #answer > 0 then
-    redis.pcall('SET', KEYS[3], cjson.encode({ARGV[2], answer}), 'EX', ARGV[3])
+    redis.pcall('SET', KEYS[4], cjson.encode({ARGV[3], answer}), 'EX', ARGV[4])
 elseif fault then
     return redis.error_reply(fault)
 end
