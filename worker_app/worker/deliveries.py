@@ -222,7 +222,7 @@ class Deliveries:
         return [
             (tag, Delivery(list_key, note[1 : 1 + length]))
             for (list_key, tag, length), note, owner in zip(rows, notes, owners, strict=True)
-            if note and _text(owner or "") == self._process and tag not in self._held
+            if note and _text(owner or "") == self._process and tag not in self._held and tag not in self._owed
         ]
 
     def hold(self, tag: str, delivery: Delivery, exchange: str, routing_key: str) -> None:
@@ -320,34 +320,22 @@ class Deliveries:
 
     def _found(self, stale: Mapping[str, float], lists_of: ListsOf) -> list[_Return]:
         """The ways back of these tags. One without a message leaves the index; one that nobody can read is put aside."""
-        rows, gone = [], []
+        rows = []
         notes: Any = self.client.hmget(self._keys.unacked, list(stale)) if stale else ()
         for tag, note in zip(stale, notes, strict=True):
             if note is None:
-                gone.append(tag)
+                rows.append(_Return(tag, [], b"", stale[tag]))
                 continue
             try:
                 message, exchange, routing_key = json.loads(note)
                 lists, text = lists_of(message, exchange, routing_key), _redelivered(message)
-            except (ValueError, TypeError, RecursionError):
-                lists, text = [], _message_of(note)
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+                lists, text = [], _message_of(note) or note
             if not lists:
                 lists = [self._keys.unacked + UNREADABLE]
                 log.error("message.unreadable", kept_in=lists[0])
             rows.append(_Return(tag, lists, text, stale[tag]))
-        if gone:
-            self._drop(gone, stale)
         return rows
-
-    def _drop(self, tags: Sequence[str], scores: Mapping[str, float]) -> None:
-        """Take tags without a message out of the index, if nobody has taken them since."""
-        for tag in tags:
-            with self.client.pipeline() as pipe:
-                pipe.watch(self._keys.index)
-                if pipe.zscore(self._keys.index, tag) == scores[tag]:
-                    pipe.multi()
-                    pipe.zrem(self._keys.index, tag)
-                    pipe.execute()
 
     def _restore(self, rows: Sequence[_Return], *, is_next: bool, process: str) -> tuple[int, int]:
         """Move messages from unacked to their lists; gives the numbers of the moved and of those that a list has refused."""

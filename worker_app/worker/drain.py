@@ -20,6 +20,7 @@ import structlog
 from celery import signals
 from celery.worker import WorkController
 from celery.worker import state as celery_state
+from gevent.util import format_run_info
 
 from worker_app import settings, telemetry
 from worker_app.worker.deliveries import Deliveries
@@ -28,6 +29,7 @@ from worker_app.worker.pool import GreenPool
 Reason = Literal["signal", "hangup", "tasks", "memory"]
 RENEWS: frozenset[Reason] = frozenset({"hangup", "tasks", "memory"})  # the process begins anew, under the same pid
 KILL_SECONDS = 5.0  # that a killed task may take for its own cleaning up
+RETRY_SECONDS = 0.5  # between two tries on a Redis that is away
 LOOK_SECONDS = 0.1
 LEAVE_SECONDS = 8.0  # that Celery's own stop may take once nothing runs
 BROKER_SECONDS = 5.0  # that a Redis which is away may cost, in all
@@ -62,10 +64,13 @@ class Drain:
         return self.reason is not None
 
     def begin(self, reason: Reason) -> None:
-        """Begin to drain; the first reason wins."""
+        """Begin to drain. The first reason wins; but who is told to end does not begin anew."""
         if self.reason is None:
             self.reason = reason
             gevent.spawn(self._run)
+        elif self.reason in RENEWS and reason not in RENEWS:
+            log.info("drain.ends_for_good", instead_of=self.reason)
+            self.reason = reason
 
     def cut_short(self) -> None:
         """Drain, and give back what runs at once."""
@@ -92,7 +97,7 @@ class Drain:
         killed = pool.kill_running()
         if not pool.wait_idle(KILL_SECONDS):
             self._name_standing(pool)
-        self._pay()
+        self._pay(began + self._drain_seconds)
         seconds = round(time.monotonic() - began, 1)
         log.info("drain.ended", reason=self.reason, seconds=seconds, killed=killed, not_begun=not_begun)
         celery_state.should_stop = os.EX_OK
@@ -124,19 +129,28 @@ class Drain:
             stack = "".join(traceback.format_stack(greenlet.gr_frame)) if greenlet.gr_frame else ""
             log.error("drain.task_stands", task_id=task_id, stack=stack, what_now="its message comes back by recovery")
 
-    def _pay(self) -> None:
-        """Tell Redis the rest, within five seconds; what it does not hear then comes back by recovery."""
+    def _pay(self, until: float) -> None:
+        """Tell Redis the rest. What it does not hear comes back by recovery and runs again, so a renewal, which nobody waits
+        for, waits for Redis as long as the drain may take; who is told to end waits for five seconds.
+        """
         self._deliveries.give_back_all()
-        try:
-            with gevent.Timeout(BROKER_SECONDS):
-                self._deliveries.pay()
-        except (redis.RedisError, gevent.Timeout) as error:
-            unsettled = self._deliveries.owed
-            log.critical("drain.broker_away", error=type(error).__name__, unsettled=unsettled)
+        while True:
+            try:
+                with gevent.Timeout(BROKER_SECONDS):
+                    self._deliveries.pay()
+            except (redis.RedisError, gevent.Timeout) as error:
+                may_wait = self.reason in RENEWS and not self._is_cut_short.is_set() and time.monotonic() < until
+                if not may_wait:
+                    log.critical("drain.broker_away", error=type(error).__name__, unsettled=self._deliveries.owed)
+                    return
+                gevent.sleep(RETRY_SECONDS)
+            else:
+                return
 
     def _leave(self) -> None:
         """End although something of the stop still waits, as for a Redis that does not answer: all is settled already."""
-        log.error("drain.stop_stands", seconds=LEAVE_SECONDS, what_now="the process ends as it is")
+        stacks = "\n".join(format_run_info(thread_stacks=False))  # type: ignore[func-returns-value, arg-type]
+        log.error("drain.stop_stands", seconds=LEAVE_SECONDS, what_now="the process ends as it is", stacks=stacks)
         self._on_shutdown()
         os._exit(os.EX_OK)
 

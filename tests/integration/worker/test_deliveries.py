@@ -237,6 +237,20 @@ def test_message_set_aside_stands_beside_its_list(broker: Broker, deliveries: De
     assert broker.unacked() == {"b"}
 
 
+def test_message_that_somebody_has_mended_and_put_back_is_a_message_as_any(
+    broker: Broker, deliveries: Deliveries
+) -> None:
+    broker.publish("a")
+    take(deliveries)
+    deliveries.set_aside("a")
+    deliveries.pay()
+    broker.redis.lmove("work:unreadable", "work")
+    assert take(deliveries) == ["a"]
+    deliveries.give_back_later("a")
+    deliveries.pay()
+    assert (broker.ready(), broker.ready("work:unreadable")) == (["a"], [])
+
+
 def test_message_that_came_another_way_can_be_settled_and_given_back(broker: Broker, deliveries: Deliveries) -> None:
     for tag in ("a", "b"):
         deliveries.hold(tag, Delivery("work", text_of(tag).encode()), "", "work")

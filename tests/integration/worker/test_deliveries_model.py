@@ -187,3 +187,4 @@ def test_each_message_is_in_one_place_at_each_step_and_settled_once_at_the_end(
     assert set(walk.settled.values()) == {1}
     assert walk.settled.keys() | aside == walk.published
     assert not walk.settled.keys() & aside
+    assert broker.redis.exists("unacked", "unacked_index", "unacked_owner") == 0

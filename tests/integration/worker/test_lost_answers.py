@@ -168,6 +168,20 @@ def test_take_that_was_lost_and_swept_is_not_recalled(broker: Broker, line: Line
     assert broker.unacked() == set()
 
 
+def test_take_that_was_lost_and_that_another_has_since_stays_with_it(
+    broker: Broker, line: Line, deliveries: Deliveries
+) -> None:
+    broker.publish("a", "b")
+    line.lose_answer(*TAKE)
+    fail_to(lambda: take(deliveries), line)
+    broker.age("a", "b")
+    other = broker.deliveries()
+    other.sweep(60, lists_of)
+    assert take_all(other) == ["a", "b"]
+    assert deliveries.exchange(["other"], 4, life_seconds=9) == []
+    assert (deliveries.held, other.held, broker.unacked()) == (0, 2, {"a", "b"})
+
+
 @pytest.mark.parametrize("is_lost", [False, True], ids=["answered", "lost"])
 def test_message_that_comes_back_while_it_runs_here_does_not_run_twice(
     broker: Broker, line: Line, deliveries: Deliveries, is_lost: bool
@@ -184,6 +198,23 @@ def test_message_that_comes_back_while_it_runs_here_does_not_run_twice(
     deliveries.settle("a")
     assert take(deliveries) == ["b"]
     assert broker.unacked() == {"b"}
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["answered", "lost"])
+def test_settled_message_that_comes_back_before_redis_has_heard_does_not_run_again(
+    broker: Broker, line: Line, deliveries: Deliveries, is_lost: bool
+) -> None:
+    broker.publish("a")
+    take(deliveries)
+    broker.age("a")
+    broker.deliveries().sweep(60, lists_of)
+    deliveries.settle("a")
+    if is_lost:
+        line.lose_answer(*TAKE)
+        fail_to(lambda: take(deliveries), line)
+    assert take(deliveries) == []
+    deliveries.pay()
+    assert (broker.ready(), broker.unacked(), deliveries.held, deliveries.owed) == ([], set(), 0, 0)
 
 
 def test_lost_take_is_put_back_when_the_worker_stops_taking(broker: Broker, line: Line, deliveries: Deliveries) -> None:

@@ -12,6 +12,7 @@ from tests.integration.worker.broker import (
     deliveries_of_the_test,  # noqa: F401 - pytest finds it
     is_redelivered,
     lists_of,
+    tag_of,
     take,
     take_all,
     text_of,
@@ -164,6 +165,65 @@ def test_index_entry_of_who_takes_while_somebody_sweeps_stays(broker: Broker) ->
     third.renew()
     assert third.held == 1
     assert broker.unacked() == {"a"}  # without its entry in the index no sweep would ever find it
+
+
+def test_message_that_another_has_taken_since_is_left_to_it(broker: Broker, deliveries: Deliveries) -> None:
+    broker.publish("settled", "given back", "renewed")
+    take(deliveries)
+    broker.age("settled", "given back", "renewed")
+    other = broker.deliveries()
+    assert other.sweep(60, lists_of) == 3
+    assert len(take(other)) == 3
+    broker.age("renewed")
+    deliveries.renew()
+    deliveries.settle("settled")
+    deliveries.give_back_all()
+    deliveries.pay()
+    assert (broker.ready(), broker.unacked(), deliveries.held) == ([], {"settled", "given back", "renewed"}, 0)
+    assert broker.redis.zscore("unacked_index", "renewed") == 1
+    other.give_back_all()
+    other.pay()
+    assert len(broker.ready()) == 3
+
+
+def test_index_that_changes_all_the_time_stops_no_sweep(broker: Broker) -> None:
+    line = broker.line()
+    deliveries, other = broker.deliveries(line), broker.deliveries()
+    broker.publish(*map(str, range(9)))
+    leave(broker, "stale")
+    broker.age("nothing", "nothing else")
+    for mark in (b"ZSCORE", b"MULTI", b"ZREM", b"EVALSHA"):
+        line.before(mark, do=lambda: take(other, 1))
+    assert deliveries.sweep(60, lists_of) == 1
+    assert "stale" in broker.ready()
+    assert broker.unacked() <= set(map(str, range(9)))
+
+
+@pytest.mark.parametrize(
+    "note", ["", "null", "{}", "[]", '[{},"","work"]', '[[],"","work"]', '["text","","work"]', "[1,2,3]"]
+)
+def test_note_that_is_none_stops_no_sweep(broker: Broker, deliveries: Deliveries, note: str) -> None:
+    leave(broker, "a", "b")
+    broker.redis.hset("unacked", "odd", note)
+    broker.redis.zadd("unacked_index", {"odd": 1.5})
+    deliveries.sweep(60, lists_of)
+    assert {"a", "b"} <= {tag_of(text) for text in broker.texts() if "delivery_tag" in text}
+    kept = broker.redis.llen("work") + broker.redis.llen("unacked:unreadable") + broker.redis.hlen("unacked")
+    assert kept == 3
+    assert broker.redis.hexists("unacked", "a") == broker.redis.hexists("unacked", "b") == 0
+
+
+def test_message_of_which_one_list_is_wrong_does_not_pile_up_in_the_other(
+    broker: Broker, deliveries: Deliveries
+) -> None:
+    leave(broker, "a", "b")
+    broker.redis.set("wrong", "no list")
+    for _ in range(3):
+        deliveries.sweep(
+            60, lambda message, *_: ["work", "wrong"] if message["properties"]["delivery_tag"] == "a" else ["work"]
+        )
+    assert broker.ready().count("a") <= 1
+    assert broker.ready().count("b") == 1
 
 
 def test_message_for_two_lists_goes_back_to_both_as_with_kombu(broker: Broker, deliveries: Deliveries) -> None:

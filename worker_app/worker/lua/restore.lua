@@ -14,12 +14,15 @@ for position = 3, #ARGV, 4 do
     if is_own or is_stale then
         -- first, since a script that has freed something may still push when Redis has no memory left
         redis.call('HDEL', KEYS[3], tag)
-        local is_there, is_pushed = redis.call('HEXISTS', KEYS[1], tag) == 1, true
+        local is_there, is_taken = redis.call('HEXISTS', KEYS[1], tag) == 1, true
         for number = list, is_there and list + lists - 1 or 0 do
-            local pushed = redis.pcall(ARGV[1], KEYS[number], message)
-            is_pushed = is_pushed and not (type(pushed) == 'table' and pushed.err)
+            local kind = redis.call('TYPE', KEYS[number]).ok
+            is_taken = is_taken and (kind == 'list' or kind == 'none')  -- all of them or none
         end
-        if is_pushed then
+        if is_taken then
+            for number = list, is_there and list + lists - 1 or 0 do
+                redis.call(ARGV[1], KEYS[number], message)
+            end
             redis.call('HDEL', KEYS[1], tag)
             redis.call('ZREM', KEYS[2], tag)
             done = done + (is_there and 1 or 0)
