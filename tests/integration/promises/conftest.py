@@ -1,5 +1,6 @@
 """A stage for the promises: a Valkey of its own that may be stopped and started, real workers, a producer, the marks."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -76,11 +77,16 @@ class Stage:
         wait_for(lambda: len(self.begun()) >= count, f"{count} tasks begin", seconds)
 
     def ask(self, method: str, worker: str = "w") -> Any:
-        """The answer of a worker to `celery inspect METHOD`."""
+        """The answer of a worker to `celery inspect METHOD`; asked again when a question is lost, as pub/sub may."""
         node = f"{worker}@{gethostname()}"
-        answer = getattr(self.producer.control.inspect(timeout=5.0, destination=[node], limit=1), method)()
-        assert answer, f"{node} does not answer"
-        return answer[node]
+
+        def answered() -> Any:
+            with Celery("asker", broker=self.url, set_as_current=False) as asker, contextlib.suppress(redis.RedisError):
+                found = getattr(asker.control.inspect(timeout=3.0, destination=[node], limit=1), method)()
+                return [found[node]] if found else None
+
+        (answer,) = wait_for(answered, f"{node} answers", 15)
+        return answer
 
 
 @pytest.fixture

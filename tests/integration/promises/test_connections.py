@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
 @pytest.mark.parametrize("slots", [20, 50])
 def test_many_short_tasks_lose_no_acknowledgement_and_no_slot(stage: Stage, slots: int) -> None:
-    stage.worker(slots=slots)
+    stage.worker(slots=slots, max_tasks=1000)
     before = len(stage.redis.client_list())
     peak = 0
 
