@@ -6,12 +6,15 @@ stock settings go. Tasks leave marks by appending to a file, so that nothing of 
 """
 
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import psycopg2
+import redis
+import requests
 from celery import Celery, Task, signals
 from kombu.entity import Queue
 
@@ -143,6 +146,24 @@ def query(seconds: float) -> None:
         connection.cursor().execute("SELECT pg_sleep(%s)", (seconds,))
     finally:
         connection.close()
+
+
+@app.task(name="fetch")
+def fetch(url: str) -> None:
+    """Ask an HTTP server by its name, and wait for the answer."""
+    requests.get(url, timeout=30).raise_for_status()
+
+
+@app.task(name="pop")
+def pop(seconds: float) -> None:
+    """Wait for a Redis list that stays empty."""
+    redis.Redis.from_url(REDIS_URL).blpop(["never"], timeout=seconds)
+
+
+@app.task(name="child")
+def child(seconds: float) -> None:
+    """Wait for a program."""
+    subprocess.run(["sleep", str(seconds)], check=True, timeout=30)
 
 
 @app.task(name="limited", time_limit=2)
