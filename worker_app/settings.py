@@ -77,6 +77,9 @@ class Settings(BaseSettings):
         None, description="bearer token that opens GET /autoscale/* and nothing else"
     )
 
+    worker_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$")] | None = Field(
+        None, description="name of this worker before @HOST; unset: the fleet. Two of one name on a host count as one"
+    )
     worker_prefetch_multiplier: Positive = Field(1, description="messages held per slot")
     worker_max_tasks_per_child: Positive = Field(100, description="tasks per slot before the process is renewed")
     worker_max_memory_per_child_mb: Positive | None = Field(None, description="megabytes before the process is renewed")

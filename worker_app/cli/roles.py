@@ -39,7 +39,7 @@ def worker_argv(chosen: Settings) -> list[str]:
         "--queues",
         ",".join(chosen.consumed_queues),
         "--hostname",
-        f"{chosen.dev_hops_fleet}@%h",
+        f"{chosen.worker_name or chosen.dev_hops_fleet}@%h",
         "--without-gossip",
         "--without-mingle",
     ]
@@ -77,8 +77,14 @@ def _celery(app: str) -> list[str]:
 @click.option("--autoscale", help="Slots as MAX,MIN, for example 20,2; wins over --concurrency; CELERY_AUTOSCALE.")
 @click.option("--concurrency", help="Slots; CELERY_CONCURRENCY.")
 @click.option("--queues", help="Queues, separated by commas; those of the fleet unless given; CELERY_QUEUES.")
+@click.option("--name", help="Name before @HOST, when several workers of a fleet share a host; WORKER_NAME.")
 def worker(
-    fleet: str | None, pool: str | None, autoscale: str | None, concurrency: str | None, queues: str | None
+    fleet: str | None,
+    pool: str | None,
+    autoscale: str | None,
+    concurrency: str | None,
+    queues: str | None,
+    name: str | None,
 ) -> None:
     """Run one worker of a fleet. An empty option counts as not given."""
     given = {
@@ -87,6 +93,7 @@ def worker(
         "CELERY_AUTOSCALE": autoscale,
         "CELERY_CONCURRENCY": concurrency,
         "CELERY_QUEUES": queues,
+        "WORKER_NAME": name,
     }
     environment = settings.role_environment({name: value for name, value in given.items() if value})
     chosen = settings.load(environment)

@@ -57,7 +57,13 @@ class Autoscaler(autoscale.Autoscaler):
             self._full_at = time.monotonic()
 
     def update(self, max: int | None = None, min: int | None = None) -> tuple[int, int]:  # noqa: A002 - Celery's names
-        """Change the bounds, as `celery control autoscale` asks; not beyond the maximum that connections are counted for."""
+        """Change the bounds, as `celery control autoscale` asks; not beyond the maximum that connections are counted for.
+
+        Raises ValueError unless max >= min >= 1.
+        """
+        highest, lowest = self.max_concurrency if max is None else max, self.min_concurrency if min is None else min
+        if not 1 <= lowest <= highest:
+            raise ValueError(f"max={highest} min={lowest}: give two numbers with max >= min >= 1, as 20 2")
         if max is not None and max > self._most:
             log.warning("autoscale.capped", asked=max, most=self._most, remedy="start the worker with a larger maximum")
             max = self._most  # noqa: A001

@@ -39,6 +39,7 @@ def faults(worker: WorkController, profile: PerformanceProfile) -> list[str]:
             f"the worker has {running} slots and the settings say {profile.slots}: connections are counted for the latter; "
             "start it by `dev-hops worker`, or set CELERY_AUTOSCALE or CELERY_CONCURRENCY too"
         )
+    found += _option_faults(worker, profile)
     return found + _transport_faults(worker.app, profile) + _task_faults(worker.app, profile)
 
 
@@ -57,6 +58,34 @@ def _version_faults() -> list[str]:
         for module in (celery, kombu)
         if tuple(int(part) for part in module.__version__.split(".")[:2]) < LEAST_VERSION
     ]
+
+
+def _option_faults(worker: WorkController, profile: PerformanceProfile) -> list[str]:
+    """Options of Celery's command line that say something else than the profile."""
+    found = []
+    bounds = tuple(int(bound) for bound in worker.autoscale) if worker.autoscale else None
+    if bounds != profile.autoscale:
+        found.append(
+            f"--autoscale is {bounds} and the settings say {profile.autoscale}: start the worker by `dev-hops worker`, or set "
+            "CELERY_AUTOSCALE too"
+        )
+    for option, name, wanted in (
+        ("prefetch_multiplier", "WORKER_PREFETCH_MULTIPLIER", profile.prefetch_multiplier),
+        ("max_tasks_per_child", "WORKER_MAX_TASKS_PER_CHILD", profile.max_tasks_per_child),
+        ("time_limit", "TASK_TIME_LIMIT_SECONDS", profile.task_time_limit_seconds),
+    ):
+        given = getattr(worker, option)
+        if given is not None and given != wanted:
+            found.append(
+                f"--{option.replace('_', '-')} is {given:g} and the settings say {wanted}: leave the option out, set {name}"
+            )
+    is_own = worker.soft_time_limit != worker.app.conf.task_soft_time_limit
+    if worker.soft_time_limit and is_own and pool_name(worker) == "gevent":
+        found.append(
+            f"--soft-time-limit is {worker.soft_time_limit:g}: a soft limit never fires under gevent; leave it out, give the "
+            "task a deadline of its own or a hard limit"
+        )
+    return found
 
 
 def _transport_faults(app: Celery, profile: PerformanceProfile) -> list[str]:

@@ -46,6 +46,7 @@ class Drain:
         self._drain_seconds = drain_seconds
         self._worker: WorkController | None = None
         self._is_cut_short = gevent.event.Event()
+        self._is_done = gevent.event.Event()
 
     def attach(self, worker: WorkController) -> None:
         """Take over the signals of this worker. Called when Celery has set its own handlers."""
@@ -84,7 +85,22 @@ class Drain:
         else:
             self.begin("signal")
 
+    def complete(self) -> None:
+        """Drain to the end in this greenlet: the worker stops for a reason that is none of ours, as `celery control shutdown`
+        or a fault of Celery. Does nothing after a drain.
+        """
+        if self.reason is None:
+            self.reason = "signal"
+            self._drain()
+        self._is_done.wait(self._drain_seconds + LEAVE_SECONDS)
+
     def _run(self) -> None:
+        self._drain()
+        celery_state.should_stop = os.EX_OK
+        self._deliveries.finish()
+        gevent.spawn_later(LEAVE_SECONDS, self._leave)
+
+    def _drain(self) -> None:
         worker, pool, began = self._attached, self._attached.pool, time.monotonic()
         log.info("drain.began", reason=self.reason, seconds=self._drain_seconds, running=pool.running)
         telemetry.WORKER_DRAINING.set(1)
@@ -100,9 +116,7 @@ class Drain:
         self._pay(began + self._drain_seconds)
         seconds = round(time.monotonic() - began, 1)
         log.info("drain.ended", reason=self.reason, seconds=seconds, killed=killed, not_begun=not_begun)
-        celery_state.should_stop = os.EX_OK
-        self._deliveries.finish()
-        gevent.spawn_later(LEAVE_SECONDS, self._leave)
+        self._is_done.set()
 
     @property
     def _attached(self) -> WorkController:

@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import gevent
+import redis
 import structlog
 from billiard.einfo import ExceptionInfo
 from celery.concurrency import gevent as celery_gevent
-from celery.exceptions import Reject, WorkerShutdown, WorkerTerminate
+from celery.exceptions import BackendError, Reject, WorkerShutdown, WorkerTerminate
 from gevent import GreenletExit, Timeout
 from gevent.event import Event
+from kombu.exceptions import OperationalError
+
+PASSING = (redis.RedisError, OSError, OperationalError, BackendError, MemoryError)  # another try may do
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +56,7 @@ class GreenPool(celery_gevent.TaskPool):
 
     limit: int
     most: int | None = None
+    pause_seconds = 1.0  # before a message is given back because something was away
 
     def on_start(self) -> None:
         """Begin empty."""
@@ -110,7 +115,7 @@ class GreenPool(celery_gevent.TaskPool):
         job.is_begun = True
         number = id(job.greenlet)
         try:
-            _verdict(job, number)
+            _verdict(job, number, self.pause_seconds)
         finally:
             self._forget(number)
 
@@ -174,10 +179,11 @@ class GreenPool(celery_gevent.TaskPool):
         return {**super()._get_info(), "running": self.running, "waiting": self.waiting}
 
 
-def _verdict(job: Job, number: int) -> None:
+def _verdict(job: Job, number: int, pause_seconds: float) -> None:
     """Run a job; each way to end leads to one verdict on its message."""
-    limit = Timeout(job.timeout_seconds) if job.timeout_seconds else None
+    limit = None
     try:
+        limit = Timeout(float(job.timeout_seconds)) if job.timeout_seconds else None
         job.on_accepted(number, time.monotonic())
         if limit is not None:
             limit.start()
@@ -198,8 +204,11 @@ def _verdict(job: Job, number: int) -> None:
             _give_back(job, "its timeout could not be told")
     except SystemExit:
         _fail(job)
+    except PASSING as error:
+        _give_back_later(job, type(error).__name__, pause_seconds)
+    except Exception as error:  # noqa: BLE001 - a message that nobody can run: given back, it would come again at once, for ever
+        _refuse(job, error)
     except BaseException as error:  # noqa: BLE001 - whatever it is: a request without a verdict holds its slot for ever
-        log.warning("task.given_back", task_id=job.name, error=type(error).__name__)
         _give_back(job, type(error).__name__)
 
 
@@ -211,6 +220,16 @@ def _tell_timeout(job: Job) -> bool:
         log.warning("task.timeout_untold", task_id=job.name, error=type(error).__name__)
         return False
     return True
+
+
+def _give_back_later(job: Job, reason: str, pause_seconds: float) -> None:
+    """Let the message be delivered again after a pause: what was away, as the Redis of the results, may be away for long."""
+    log.warning("task.given_back", task_id=job.name, error=reason, pause_seconds=pause_seconds)
+    try:
+        gevent.sleep(pause_seconds)
+    except GreenletExit:
+        log.info("task.pause_cut", task_id=job.name)  # a drain has no time for it
+    _give_back(job, reason)
 
 
 def _give_back(job: Job, reason: str) -> None:

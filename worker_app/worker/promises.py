@@ -118,6 +118,8 @@ def _keeper(kept: Promises) -> type[bootsteps.StartStopStep]:
                 kept.hub_lag.start()
 
         def stop(self, _: WorkController) -> None:
+            if kept.pool is not None:
+                kept.drain.complete()
             kept.hub_lag.stop()
 
     return Keeper

@@ -29,6 +29,7 @@ from worker_app.worker.watch import Watch
 RETRY_SECONDS = 0.5  # between two tries of a consumer whose Redis is away
 # the longest wait of a round: commands of remote control and the end of the worker come between two rounds
 ROUND_SECONDS = 1.0
+END_SECONDS = 0.05
 
 log = structlog.get_logger(__name__)
 
@@ -283,5 +284,6 @@ class GreenTransport(Transport):
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:  # type: ignore[override]
         """Wait for one message; raises TimeoutError when there is none in time, and at once when it is over."""
         if self.deliveries.is_over:
+            gevent.sleep(END_SECONDS)  # who asks again and again must let others run, or the end never comes
             raise TimeoutError
         super().drain_events(connection, timeout=min(timeout or ROUND_SECONDS, ROUND_SECONDS))

@@ -90,15 +90,25 @@ def test_idle_worker_ends_within_two_seconds(stage: Stage) -> None:
     assert time.monotonic() - began < 2
 
 
-def test_drain_does_not_hang_on_a_broker_that_is_away(stage: Stage) -> None:
+@pytest.mark.parametrize("is_frozen", [False, True], ids=["gone", "frozen"])
+def test_drain_does_not_hang_on_a_broker_that_is_away(stage: Stage, is_frozen: bool) -> None:
     worker = stage.worker(slots=4, drain_seconds=2)
     stage.send("nap", 60, "#", count=4)
     stage.wait_begun(4)
-    stage.valkey.stop()
+    if is_frozen:
+        stage.suspend(signal.SIGSTOP)
+    else:
+        stage.valkey.stop()
     began = worker.send(signal.SIGTERM)
-    assert worker.wait() == 0
-    assert time.monotonic() - began < 2 + 5 + 5
-    stage.valkey.start()
+    try:
+        assert worker.wait(25) == 0
+        assert time.monotonic() - began < 2 + 5 + 8 + 5
+    finally:
+        if is_frozen:
+            stage.suspend(signal.SIGCONT)
+        else:
+            stage.valkey.start()
+    assert "hub.blocked" not in worker.log
     assert stage.unacked() == 4  # for the recovery
 
 
@@ -222,3 +232,14 @@ def test_sigterm_in_the_middle_of_a_renewal_ends_the_worker(stage: Stage) -> Non
     assert worker.wait() == 0
     assert "worker.renews" not in worker.log
     assert stage.unacked() == 0
+
+
+@pytest.mark.parametrize("seconds", [1.5, 60], ids=["fits", "does not fit"])
+def test_remote_shutdown_loses_and_doubles_nothing(stage: Stage, seconds: float) -> None:
+    worker = stage.worker(slots=4, drain_seconds=4)
+    stage.send("nap", seconds, "#", count=4)
+    stage.wait_begun(4)
+    stage.producer.control.shutdown()
+    assert worker.wait() == 0
+    assert stage.unacked() == 0
+    assert (stage.depth(), len(stage.effects())) == ((0, 4) if seconds < 4 else (4, 0))

@@ -51,3 +51,8 @@ def test_flower_credentials_and_broker_password_are_in_no_argument() -> None:
     assert "canary" not in str(
         [roles.flower_argv(chosen), roles.worker_argv(chosen), roles.beat_argv(), roles.api_argv()]
     )
+
+
+def test_worker_has_the_name_that_it_was_given() -> None:
+    found = argv(WORKER_NAME="second", DEV_HOPS_FLEET="worker-heavy")
+    assert found[found.index("--hostname") + 1] == "second@%h"

@@ -95,6 +95,7 @@ def pid(job: Job) -> int:
 def pool_of_the_test() -> Iterator[GreenPool]:
     """A pool with two slots, which is empty again at the end."""
     made = GreenPool(2)
+    made.pause_seconds = 0.0
     made.on_start()
     yield made
     made.refuse_waiting()

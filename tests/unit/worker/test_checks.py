@@ -38,6 +38,11 @@ class Worker:
         self.pool_cls = type("TaskPool", (), module) if isinstance(pool, str) else pool
         self.concurrency = slots
         self.max_concurrency = most
+        self.autoscale = [most, 2] if most else None
+        self.prefetch_multiplier = app.conf.worker_prefetch_multiplier
+        self.max_tasks_per_child = app.conf.worker_max_tasks_per_child
+        self.time_limit = app.conf.task_time_limit
+        self.soft_time_limit = app.conf.task_soft_time_limit
 
 
 def make_app(profile: PerformanceProfile, **settings: Any) -> Any:
@@ -102,7 +107,7 @@ def test_slots_are_the_most_of_autoscale_where_it_is_set() -> None:
     profile = PerformanceProfile(pool="prefork", autoscale=(20, 2))
     app = make_app(profile)
     assert checks.faults(Worker(app, slots=2, most=20), profile) == []
-    (fault,) = checks.faults(Worker(app, slots=20, most=30), profile)
+    fault, _ = checks.faults(Worker(app, slots=20, most=30), profile)
     assert fault == (
         "the worker has 30 slots and the settings say 20: connections are counted for the latter; "
         "start it by `dev-hops worker`, or set CELERY_AUTOSCALE or CELERY_CONCURRENCY too"
@@ -286,3 +291,24 @@ def test_refusal_is_one_line_per_reason_and_the_exit_code() -> None:
         ("worker.refused", "first", 78, "critical"),
         ("worker.refused", "second", 78, "critical"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        (
+            "prefetch_multiplier",
+            10,
+            "--prefetch-multiplier is 10 and the settings say 1: leave the option out, set WORKER_PREFETCH",
+        ),
+        ("max_tasks_per_child", 5, "--max-tasks-per-child is 5 and the settings say 100"),
+        ("time_limit", 4000.0, "--time-limit is 4000 and the settings say 3000"),
+        ("autoscale", [20, 2], "--autoscale is (20, 2) and the settings say None"),
+        ("soft_time_limit", 5.0, "--soft-time-limit is 5: a soft limit never fires under gevent"),
+    ],
+)
+def test_option_of_the_command_line_that_disagrees_is_refused(option: str, value: object, said: str) -> None:
+    profile = PerformanceProfile()
+    worker = Worker(make_app(profile), pool=TaskPool)
+    setattr(worker, option, value)
+    assert [fault for fault in checks.faults(worker, profile) if fault.startswith(said)]

@@ -2,6 +2,7 @@ from typing import Any
 
 import gevent
 import pytest
+import redis
 from celery.exceptions import WorkerShutdown, WorkerTerminate
 from gevent import GreenletExit, Timeout
 from gevent.event import Event
@@ -47,7 +48,9 @@ def test_request_without_callbacks_comes_and_goes(pool: GreenPool) -> None:
 @pytest.mark.parametrize(
     ("fault", "verdict"),
     [
-        (ValueError("fault"), "given back: ValueError"),
+        (ValueError("fault"), "failed: fault"),
+        (redis.ConnectionError("away"), "given back: ConnectionError"),
+        (OSError("away"), "given back: OSError"),
         (MemoryError(), "given back: MemoryError"),
         (KeyboardInterrupt(), "given back: KeyboardInterrupt"),
         (GreenletExit(), "given back: killed"),
@@ -71,9 +74,9 @@ def test_whatever_escapes_is_one_verdict(pool: GreenPool, fault: BaseException, 
 
 def test_fault_that_is_given_back_is_in_the_log_by_its_kind_alone(pool: GreenPool) -> None:
     with capture_logs() as logs:
-        run(pool, Request(raising(ValueError("a secret"))))
+        run(pool, Request(raising(redis.ConnectionError("a secret"))))
     assert [(line["event"], line["task_id"], line["error"]) for line in logs] == [
-        ("task.given_back", "an-id", "ValueError")
+        ("task.given_back", "an-id", "ConnectionError")
     ]
     assert "secret" not in str(logs)
 

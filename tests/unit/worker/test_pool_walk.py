@@ -24,6 +24,7 @@ class Walk:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.pool = GreenPool(3)
+        self.pool.pause_seconds = 0.0
         self.pool.on_start()
         self.requests: list[tuple[Request, Event, Job]] = []
         self.order: list[int] = []
