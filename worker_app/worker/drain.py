@@ -91,14 +91,22 @@ class Drain:
         """
         if self.reason is None:
             self.reason = "signal"
-            self._drain()
+            self._try_to_drain()
         self._is_done.wait(self._drain_seconds + LEAVE_SECONDS)
 
     def _run(self) -> None:
-        self._drain()
+        self._try_to_drain()
         celery_state.should_stop = os.EX_OK
         self._deliveries.finish()
         gevent.spawn_later(LEAVE_SECONDS, self._leave)
+
+    def _try_to_drain(self) -> None:
+        try:
+            self._drain()
+        except Exception:  # whatever it is, as a receiver of a signal that raises: who was told to end must end
+            log.exception("drain.failed", what_now="the worker ends; what it holds comes back by recovery")
+        finally:
+            self._is_done.set()
 
     def _drain(self) -> None:
         worker, pool, began = self._attached, self._attached.pool, time.monotonic()
@@ -116,7 +124,6 @@ class Drain:
         self._pay(began + self._drain_seconds)
         seconds = round(time.monotonic() - began, 1)
         log.info("drain.ended", reason=self.reason, seconds=seconds, killed=killed, not_begun=not_begun)
-        self._is_done.set()
 
     @property
     def _attached(self) -> WorkController:
