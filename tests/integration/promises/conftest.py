@@ -76,6 +76,11 @@ class Stage:
         """Wait until `count` named tasks have begun."""
         wait_for(lambda: len(self.begun()) >= count, f"{count} tasks begin", seconds)
 
+    def control(self, worker: str = "w") -> Any:
+        """Remote control of a worker that listens: a worker is ready a moment before it does, and an order is said once."""
+        self.ask("ping", worker)
+        return self.producer.control
+
     def ask(self, method: str, worker: str = "w") -> Any:
         """The answer of a worker to `celery inspect METHOD`; asked again when a question is lost, as pub/sub may."""
         node = f"{worker}@{gethostname()}"

@@ -69,8 +69,8 @@ def test_countdown_messages_beyond_the_limit_stay_in_the_queue(stage: Stage) -> 
 def test_remote_control_cannot_raise_the_slots_above_what_connections_are_counted_for(stage: Stage) -> None:
     stage.worker("fixed", slots=4)
     stage.worker("scaled", autoscale=(6, 2), queues="other")
-    stage.producer.control.pool_grow(10)
-    stage.producer.control.autoscale(50, 3)
+    stage.control("fixed").pool_grow(10)
+    stage.control("scaled").autoscale(50, 3)
     wait_for(lambda: stage.ask("stats", "scaled")["autoscaler"]["min"] == 3, "the order was heard")
     assert stage.ask("stats", "scaled")["autoscaler"]["max"] == 6
     assert stage.ask("stats", "fixed")["pool"]["max-concurrency"] == 4

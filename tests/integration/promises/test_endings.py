@@ -172,7 +172,7 @@ def test_revoked_task_ends_and_is_not_given_back(stage: Stage) -> None:
     stage.worker(slots=2)
     stage.send("nap", 60, "gone", task_id="gone")
     stage.wait_begun(1)
-    stage.producer.control.revoke("gone", terminate=True)
+    stage.control().revoke("gone", terminate=True)
     wait_for(lambda: stage.unacked() == 0, "it is settled")
     assert stage.depth() == 0
 
@@ -239,7 +239,7 @@ def test_remote_shutdown_loses_and_doubles_nothing(stage: Stage, seconds: float)
     worker = stage.worker(slots=4, drain_seconds=4)
     stage.send("nap", seconds, "#", count=4)
     stage.wait_begun(4)
-    stage.producer.control.shutdown()
+    stage.control().shutdown()
     assert worker.wait() == 0
     assert stage.unacked() == 0
     assert (stage.depth(), len(stage.effects())) == ((0, 4) if seconds < 4 else (4, 0))

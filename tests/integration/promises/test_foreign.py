@@ -71,8 +71,8 @@ def test_unknown_task_and_wrong_arguments_are_settled(stage: Stage) -> None:
 def test_bounds_of_autoscale_that_make_no_sense_are_refused(stage: Stage) -> None:
     stage.worker(autoscale=(6, 2))
     for bounds in ((0, 0), (-5, -5), (2, 5)):
-        stage.producer.control.autoscale(*bounds)
-    stage.producer.control.autoscale(5, 3)
+        stage.control().autoscale(*bounds)
+    stage.control().autoscale(5, 3)
     wait_for(lambda: stage.ask("stats")["autoscaler"]["max"] == 5, "the sensible order is heard")
     assert stage.ask("stats")["autoscaler"]["min"] == 3
     settles(stage)

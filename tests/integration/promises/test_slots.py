@@ -42,7 +42,7 @@ def test_shrinking_a_full_pool_lets_what_runs_finish_and_begins_no_more(stage: S
     stage.worker(autoscale=(20, 2))
     stage.send("nap", 2, "#", count=40)
     stage.wait_begun(20)
-    stage.producer.control.autoscale(5, 2)
+    stage.control().autoscale(5, 2)
     wait_for(lambda: stage.ask("stats")["pool"]["max-concurrency"] == 5, "the limit is five")
     stage.wait_done(40)
     order = [(word, name) for word, name, _, _ in marks(stage.folder / "marks")]
