@@ -4,26 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-T = TypeVar("T")
+from bench.worker_process import wait_for as wait_for
+
 DEADLINE = 30.0
 DEV_HOPS = str(Path(sys.executable).parent / "dev-hops")
-
-
-def wait_for(look: Callable[[], T | None], what: str, deadline_seconds: float = DEADLINE) -> T:
-    """What `look` gives as soon as it is true; fails with `what` when the time is over."""
-    deadline = time.monotonic() + deadline_seconds
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{what}: not within {deadline_seconds:.0f} s")
 
 
 @dataclass(frozen=True, slots=True)

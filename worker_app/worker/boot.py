@@ -54,9 +54,6 @@ class Boot:
                 if boot.heartbeat is not None:  # before the broker answers: a worker born in an outage waits and lives
                     boot.heartbeat.start()
 
-            def stop(self, _: WorkController) -> None:
-                """Nothing: it beats until the worker has stopped."""
-
         self.app.steps["worker"].add(BootStep)
         signals.worker_ready.connect(self.on_ready, weak=False)
         signals.worker_shutting_down.connect(self.on_shutting_down, weak=False)

@@ -226,10 +226,15 @@ class Deliveries:
         ]
 
     def hold(self, tag: str, delivery: Delivery, exchange: str, routing_key: str) -> None:
-        """Take charge of a message that kombu has taken out of its list, and note it. Raises RedisError."""
+        """Take charge of a message that kombu has taken out of its list, and note it. One that cannot be noted runs all the same:
+        it is in no list any more.
+        """
         note = b"[%s,%s,%s]" % (delivery.text, json.dumps(exchange).encode(), json.dumps(routing_key).encode())
-        self._scripts["hold"](keys=self._noting_keys, args=[self._process, tag, note])
         self._held[tag] = delivery
+        try:
+            self._scripts["hold"](keys=self._noting_keys, args=[self._process, tag, note])
+        except redis.RedisError as error:
+            log.warning("message.unnoted", queue=delivery.list_key, error=type(error).__name__)
 
     def settle(self, tag: str) -> None:
         """This message is done. Redis hears of it with the next exchange."""

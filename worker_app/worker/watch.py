@@ -52,13 +52,6 @@ class Watch:
         if self._greenlet is None:
             self._greenlet = gevent.spawn(self._run)
 
-    def stop(self) -> None:
-        """End it."""
-        if self._greenlet is not None:
-            self._greenlet.kill()
-            self._greenlet = None
-        self._disconnect()
-
     def _run(self) -> None:
         while True:
             self._asked.wait()
@@ -69,6 +62,7 @@ class Watch:
             except redis.ResponseError as error:
                 log.info("watch.polls", reason=str(error), every_seconds=POLL_SECONDS)
                 self.look_again_seconds = POLL_SECONDS
+                self._disconnect()
                 return
             except (redis.RedisError, OSError):
                 self._disconnect()

@@ -18,7 +18,7 @@ from tests.integration.worker.broker import (
     take_what_comes,
     text_of,
 )
-from worker_app.worker.deliveries import Deliveries
+from worker_app.worker.deliveries import Deliveries, Delivery
 
 pytestmark = pytest.mark.integration
 
@@ -188,3 +188,15 @@ def test_message_whose_list_has_become_something_else_is_kept(broker: Broker, de
     with contextlib.suppress(redis.ResponseError):
         deliveries.pay()
     assert broker.unacked() == {"a"} or broker.ready("work:unreadable") == ["a"]
+
+
+def test_message_that_kombu_has_taken_and_redis_cannot_note_is_held_all_the_same(
+    broker: Broker, deliveries: Deliveries, is_full: None
+) -> None:
+    fill(broker)
+    deliveries.hold("a", Delivery("work", text_of("a").encode()), "", "work")
+    assert deliveries.holds("a")
+    empty(broker)
+    deliveries.settle("a")
+    deliveries.pay()
+    assert (deliveries.held, broker.unacked()) == (0, set())
