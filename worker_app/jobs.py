@@ -133,6 +133,7 @@ class Message:
     task: str
     queue: str
     kwargs: Mapping[str, str] = field(default_factory=dict)
+    age_seconds: float = 0.0  # since it might leave, when it was claimed; database clock
 
 
 def instant_text(instant: datetime | None) -> str:

@@ -55,6 +55,15 @@ WORKER_RECOVERED = _counter(
 WORKER_RECYCLES = _counter(
     "worker_recycles_total", "Times that this process began anew: for its tasks, its memory, or a SIGHUP", "reason"
 )
+OUTBOX_PUBLISHED = _counter("outbox_published_total", "Owed messages that Redis took")
+OUTBOX_PUBLISH_FAILURES = _counter("outbox_publish_failures_total", "Times that Redis or Postgres failed a relay")
+OUTBOX_DELAY = Histogram(
+    "outbox_delay_seconds",
+    "Time from when an owed message might leave to when a relay took it",
+    namespace=PREFIX,
+    registry=WORKER,
+    buckets=(0.05, 0.25, 1, 5, 15, 60, 300, 1800),
+)
 OCCURRENCES_MINTED = _counter("occurrences_minted_total", "Slots that became a run")
 OCCURRENCES_REPEATED = _counter("occurrences_repeated_total", "Slots that the ledger held already")
 SCHEDULES_FAULTED = _counter("schedules_faulted_total", "Scheduled jobs set aside with a fault")

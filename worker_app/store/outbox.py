@@ -18,10 +18,11 @@ class Backlog:
     oldest_age_seconds: float  # of a message that may be sent already; 0.0 where none waits
 
 
-def claim(tx: Transaction, token: UUID, held_queues: Sequence[str] = ()) -> list[Message]:
-    """Take up to 25 due messages for 30 seconds, none for the queues that are held."""
-    rows = tx.execute(statement("claim_messages"), {"token": token, "held": list(held_queues)})
-    return [Message(row.id, row.dedupe, row.task, row.queue, row.kwargs) for row in rows]
+def exchange(tx: Transaction, token: UUID, published: Sequence[int], held_queues: Sequence[str] = ()) -> list[Message]:
+    """Forget the published ids that `token` still holds, and take up to 25 due messages for 30 seconds, none for held queues."""
+    given = {"token": token, "published": list(published), "held": list(held_queues)}
+    rows = tx.execute(statement("exchange_messages"), given)
+    return [Message(row.id, row.dedupe, row.task, row.queue, row.kwargs, row.age) for row in rows]
 
 
 def delete(tx: Transaction, token: UUID, ids: Sequence[int]) -> None:
@@ -32,9 +33,14 @@ def delete(tx: Transaction, token: UUID, ids: Sequence[int]) -> None:
     )
 
 
-def release(tx: Transaction, token: UUID) -> None:
-    """Put back what could not be published, so that any relay may take it at once."""
-    tx.execute(text("UPDATE task_outbox SET claimed_until = NULL WHERE claim_token = :token"), {"token": token})
+def release(tx: Transaction, token: UUID, ids: Sequence[int]) -> None:
+    """Put back what was not published, so that any relay may take it at once."""
+    tx.execute(
+        text(
+            "UPDATE task_outbox SET claimed_until = NULL WHERE id = ANY (CAST(:ids AS bigint[])) AND claim_token = :token"
+        ),
+        {"ids": list(ids), "token": token},
+    )
 
 
 def backlog(tx: Transaction) -> Backlog:
