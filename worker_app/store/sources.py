@@ -109,13 +109,14 @@ def source(tx: Transaction, name_or_id: str, org_id: UUID | None = None) -> Sour
 def remove_source(tx: Transaction, item: Source) -> None:
     """Stop reading a source: it, its cursors and its schedules go; records and metrics stay."""
     key = {"org_id": item.org_id, "id": item.id}
+    # first, and it waits for whoever adds a schedule of the source: else that schedule would be left without one
+    tx.execute(text("DELETE FROM sources WHERE org_id = :org_id AND id = :id"), key)
     tx.execute(
         text(
             "DELETE FROM scheduled_jobs WHERE org_id = :org_id AND params -> 'sources' = jsonb_build_array(CAST(:id AS text))"
         ),
         key,
     )
-    tx.execute(text("DELETE FROM sources WHERE org_id = :org_id AND id = :id"), key)
 
 
 def set_state(tx: Transaction, org_id: UUID, source_id: UUID, state: str, reason: str | None) -> None:
