@@ -1,0 +1,3 @@
+-- What a report run was asked for: the slot that it serves, and what its scheduled job says; no params once that was removed.
+SELECT coalesce(r.scheduled_for, r.created_at) AS slot, j.params
+FROM sync_runs r LEFT JOIN scheduled_jobs j ON j.id = r.job_id WHERE r.id = :run_id
