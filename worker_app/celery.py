@@ -30,5 +30,11 @@ app = create_worker_app(
     },
 )
 configure_logs(settings)
-kept = promises.keep(app, settings.profile, drain_seconds=settings.worker_drain_seconds, log_format=settings.log_format)
+kept = promises.keep(
+    app,
+    settings.profile,
+    drain_seconds=settings.worker_drain_seconds,
+    silent_seconds=settings.worker_silent_seconds,
+    log_format=settings.log_format,
+)
 Boot(app, settings, kept).connect()

@@ -89,6 +89,9 @@ class Settings(BaseSettings):
         description="a worker with free slots that receives nothing for so long, although messages wait in its queues, "
         "stops saying that it is alive",
     )
+    worker_silent_seconds: Positive = Field(
+        300, description="what a worker held that has given no sign of life for so long others take"
+    )
     worker_send_task_events: bool = Field(False, description="task events for Flower")
     visibility_timeout_seconds: Positive = Field(
         3600, description="after which another worker may take an unacknowledged message"
@@ -109,6 +112,7 @@ class Settings(BaseSettings):
     schedule_min_interval_seconds: Positive = Field(300, description="least distance of two slots of a schedule")
     dispatch_interval_seconds: Positive = Field(300, description="beat sends dispatch_scheduled_syncs this often")
     rescue_interval_seconds: Positive = Field(60, description="beat sends rescue this often")
+    history_days: Positive = Field(90, description="ledger rows and closed runs are kept for so many days")
     outbox_poll_seconds: Positive = Field(
         12, description="the relay looks for owed messages this often, beside its own commits"
     )

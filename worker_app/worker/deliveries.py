@@ -30,7 +30,9 @@ MOST_AT_ONCE = 100  # messages of one script: it holds all of Redis while it run
 MOST_TAKEN = (
     4  # messages at once: more would save a hundredth of a millisecond each, and pile a burst up in one idle worker
 )
-RENEWALS = 4  # within one visibility timeout, so that three may be lost
+SILENT_SECONDS = 300.0  # a process that has not renewed what it holds for so long is dead
+GRACE_SECONDS = 30.0  # after an outage of Redis, in which nobody could renew: six rounds for everybody to do so
+RENEWALS = 4  # before a process counts as dead, so that three may be lost
 SCRIPTS = ("exchange", "hold", "restore", "renew")
 UNREADABLE = ":unreadable"  # after the name of a list: the messages of it that nobody can work on
 
@@ -73,7 +75,8 @@ class _Return:
 class Deliveries:
     """What one process has taken. `open` comes first; then every method may be called from any greenlet or thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, silent_seconds: float = SILENT_SECONDS) -> None:
+        self.silent_seconds = silent_seconds
         self.bell = threading.Event()  # rings when who waits for messages should look again
         self.is_taking = True
         self.is_over = False  # nobody waits for messages any more
@@ -91,6 +94,7 @@ class Deliveries:
         self._is_answer_lost = False
         self._renewed_at = time.monotonic()
         self._away_since: float | None = None
+        self._well_since = time.monotonic()  # Redis has answered from then on
         self._turn = threading.RLock()  # one exchange at a time: the next one must know whether the last was answered
 
     def open(self, connection_parameters: Mapping[str, Any], keys: Keys) -> None:
@@ -169,6 +173,8 @@ class Deliveries:
 
     def pay(self) -> None:
         """Tell Redis all that it does not know. Raises RedisError; it is owed still then."""
+        if not self.owed and not self._is_answer_lost:
+            return
         with self._turn, self._noted():
             if self._is_answer_lost and not self.is_taking:
                 found = self._recall()
@@ -286,30 +292,46 @@ class Deliveries:
     def tend(self, visibility_seconds: float, lists_of: ListsOf) -> int:
         """Pay, renew what is held when it is time, and sweep. Gives the number of messages that were put back.
 
-        Call it every few seconds. `lists_of` says for (message, exchange, routing key) which lists it goes to. Raises
-        RedisError.
+        A process of ours that has renewed nothing for `silent_seconds` is dead, and its messages come back then; who renews
+        nothing anyway, a worker of stock Celery, has the visibility timeout. Call it every few seconds. `lists_of` says for
+        (message, exchange, routing key) which lists it goes to. Raises RedisError.
         """
         self.pay()
-        if time.monotonic() - self._renewed_at >= visibility_seconds / RENEWALS:
-            self.renew()
-            self._renewed_at = time.monotonic()
-        if count := self.sweep(visibility_seconds, lists_of):
+        silent_seconds = min(self.silent_seconds, visibility_seconds)
+        with self._noted():
+            if time.monotonic() - self._renewed_at >= silent_seconds / RENEWALS:
+                self.renew()
+                self._renewed_at = time.monotonic()
+            count = self.sweep(visibility_seconds, lists_of)
+            if silent_seconds < visibility_seconds and self._could_all_renew:
+                count += self.sweep(silent_seconds, lists_of, of_ours=True)
+        if count:
             telemetry.WORKER_RECOVERED.inc(count)
-            log.warning("messages.recovered", count=count, unsettled_for_seconds=visibility_seconds)
+            log.warning("messages.recovered", count=count, unsettled_for_seconds=silent_seconds)
         return count
+
+    @property
+    def _could_all_renew(self) -> bool:
+        return self._away_since is None and time.monotonic() - self._well_since >= GRACE_SECONDS
 
     def renew(self) -> None:
         """Say that all that is held is still being worked on. Raises RedisError."""
         for part in _parts(list(self._held)):
             self._scripts["renew"](keys=[self._keys.index, self._keys.owners], args=[self._process, *part])
 
-    def sweep(self, visibility_seconds: float, lists_of: ListsOf) -> int:
-        """Put back what nobody has settled or renewed for `visibility_seconds`, whoever took it. Raises RedisError."""
+    def sweep(self, unrenewed_seconds: float, lists_of: ListsOf, *, of_ours: bool = False) -> int:
+        """Put back what nobody has settled or renewed for so long, whoever took it, or only what a process of ours did.
+
+        Raises RedisError.
+        """
         seconds, micros = self.client.time()
-        until = seconds + micros / 1e6 - visibility_seconds
+        until = seconds + micros / 1e6 - unrenewed_seconds
         done = passed = 0
         while page := self._older_than(until, passed):
             stale = {tag: score for tag, score in page if tag not in self._held}
+            if of_ours and stale:
+                owners: Any = self.client.hmget(self._keys.owners, list(stale))
+                stale = {tag: score for (tag, score), owner in zip(stale.items(), owners, strict=True) if owner}
             rows = self._found(stale, lists_of)
             moved, refused = self._restore(rows, is_next=True, process="") if rows else (0, 0)
             done += moved
@@ -377,6 +399,7 @@ class Deliveries:
         if self._away_since is not None:
             log.info("broker.back", away_seconds=round(time.monotonic() - self._away_since, 1), held=self.held)
             self._away_since = None
+            self._well_since = time.monotonic()
 
 
 def _redelivered(message: bytes | dict[str, Any]) -> bytes:

@@ -19,7 +19,7 @@ from kombu.utils import functional as kombu_functional
 from celery_utils import PerformanceProfile
 from worker_app.store import postgres
 from worker_app.worker import checks, transport
-from worker_app.worker.deliveries import Deliveries
+from worker_app.worker.deliveries import SILENT_SECONDS, Deliveries
 from worker_app.worker.drain import Drain
 from worker_app.worker.hub_lag import HubLag
 from worker_app.worker.pool import GreenPool
@@ -64,15 +64,18 @@ def keep(
     *,
     drain_seconds: float = 240.0,
     least_age_seconds: float = LEAST_AGE_SECONDS,
+    silent_seconds: float = SILENT_SECONDS,
     log_format: LogFormat = "json",
 ) -> Promises:
     """Make workers of `app` keep `profile`. Call it where the app is made, before its first connection.
 
     `drain_seconds` is what running tasks have after SIGTERM; a process younger than `least_age_seconds` is not renewed for
-    the number of its tasks; `log_format` is that of the one line that is written while the hub stands still. A worker that
+    the number of its tasks; what a process held that has given no sign of life for `silent_seconds` others take;
+    `log_format` is that of the one line that is written while the hub stands still. A worker that
     cannot keep the profile ends with 78 before it takes a message, with every reason in its log.
     """
     kept = Promises(profile, drain_seconds, least_age_seconds, log_format)
+    kept.deliveries.silent_seconds = silent_seconds
     app.steps["worker"].add(kept.step)
     if profile.pool == "gevent":
         _keep_gevent(app, kept)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+import redis
 
 from tests.integration.worker.broker import (
     Broker,
@@ -260,3 +261,42 @@ def test_tending_renews_no_more_often_than_it_must(broker: Broker, deliveries: D
     broker.age("held")
     deliveries.tend(3600, lists_of)
     assert broker.redis.zscore("unacked_index", "held") == 1
+
+
+def age_by(broker: Broker, seconds_ago: int, *tags: str) -> None:
+    seconds, _ = broker.redis.time()
+    broker.redis.zadd("unacked_index", dict.fromkeys(tags, float(seconds - seconds_ago)))
+
+
+def test_what_a_silent_process_held_comes_back_before_the_visibility_timeout(
+    broker: Broker, deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker_app.worker.deliveries.GRACE_SECONDS", 0.0)
+    broker.publish("of ours")
+    take(broker.deliveries())
+    leave(broker, "of stock Celery")
+    age_by(broker, 400, "of ours", "of stock Celery")
+    assert deliveries.tend(3600, lists_of) == 1
+    assert (broker.ready(), broker.unacked()) == (["of ours"], {"of stock Celery"})
+
+
+def test_nobody_is_held_for_dead_until_all_could_renew_after_an_outage(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker_app.worker.deliveries.GRACE_SECONDS", 1000.0)
+    broker.publish("held")
+    take(broker.deliveries())
+    age_by(broker, 400, "held")
+    with broker.line() as line:
+        sweeper = broker.deliveries(line)
+        sweeper._well_since -= 2000  # it has been well for long
+        line.lose_request(b"TIME")
+        with pytest.raises(redis.RedisError):
+            sweeper.tend(3600, lists_of)
+        _judge(sweeper)
+
+
+def _judge(sweeper: Deliveries) -> None:
+    assert sweeper.tend(3600, lists_of) == 0
+    sweeper._well_since -= 2000
+    assert sweeper.tend(3600, lists_of) == 1
