@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from worker_app import errors, logs
-from worker_app.cli import context, directory, doctor, metrics, queues, roles, runs, schedules, stack
+from worker_app.cli import context, directory, doctor, explain, metrics, queues, reports, roles, runs, schedules, stack
 from worker_app.cli.output import note
 
 
@@ -22,7 +22,7 @@ def cli() -> None:
     """
 
 
-for module in (stack, directory, schedules, runs, metrics, queues, doctor, roles):
+for module in (stack, directory, schedules, runs, explain, metrics, reports, queues, doctor, roles):
     for command in module.COMMANDS:
         cli.add_command(command)
 

@@ -1,0 +1,109 @@
+"""From facts to findings: why a batch is where it is. Pure."""
+
+from worker_app import retry
+from worker_app.store.explain import BatchFacts, Place
+from worker_app.sync.explain_findings import Bounds, Finding, cancelled, complete, fault, leased, moment, plural, short
+from worker_app.sync.explain_fleet import Fleet, Wanted
+from worker_app.sync.explain_message import Waiting, message_findings
+
+HOLDERS_SHOWN = 3  # runs that hold places
+
+
+def batch_findings(facts: BatchFacts, place: Place | None, fleet: Fleet, bounds: Bounds) -> list[Finding]:
+    """Why a batch is where it is; at least one, the decisive one first. `place`: who holds the places of its provider."""
+    return complete(firsts(facts, place, fleet, bounds), fleet)
+
+
+def batch_waits(facts: BatchFacts) -> Waiting | None:
+    """The message that a batch waits for; None where it waits for none, or not yet."""
+    is_early = facts.not_before is not None and facts.not_before > facts.now
+    if facts.state not in ("queued", "deferred") or is_early:
+        return None
+    wanted = Wanted(facts.id, "run_sync_batch", facts.queue, facts.wakes)
+    return Waiting(wanted, facts.now, facts.armed_at, facts.owed)
+
+
+def firsts(
+    facts: BatchFacts, place: Place | None, fleet: Fleet, bounds: Bounds, *, in_run: bool = False
+) -> list[Finding]:
+    """The findings about one batch alone; `in_run`: beside those of its run, which says what is true of all its batches."""
+    if facts.state in ("succeeded", "failed", "cancelled"):
+        return [_ended_batch(facts)]
+    found = {"planned": _planned_batch, "running": _running_batch}.get(facts.state, _waiting_batch)(
+        facts, place, fleet, bounds
+    )
+    if not in_run:  # there the run says it
+        found = [*found, *cancelled(facts.cancel_requested_at, "running", bounds)]
+    if facts.attempt:
+        last = f"; the last fault: {facts.error}" if facts.error else ""
+        text = f"{facts.attempt} of {retry.MAX_ATTEMPTS} attempts are spent{last}"
+        found.append(Finding("attempts", text))
+    return found
+
+
+def _planned_batch(facts: BatchFacts, place: Place | None, _: Fleet, bounds: Bounds) -> list[Finding]:
+    released = 0 if place is None else place.released
+    if place is not None and released >= bounds.cap:
+        shown = ", ".join(f"run {short(run)} ({number})" for run, number in place.holders[:HOLDERS_SHOWN])
+        more = f" and {len(place.holders) - HOLDERS_SHOWN} more" if len(place.holders) > HOLDERS_SHOWN else ""
+        text = (
+            f"all {bounds.cap} places of {facts.provider} in {facts.org} are taken ({released} released): {shown}{more}"
+        )
+        full = Finding("cap", text, since=facts.armed_at, remedy="wait, or raise SYNC_CONCURRENCY_PER_PROVIDER")
+        return [*_rival(facts), full]
+    text = (
+        f"{released} of {bounds.cap} places of {facts.provider} in {facts.org} are taken; it is let in when a batch there ends, "
+        f"or by the next rescue (one comes every {bounds.rescue_interval_seconds} s)"
+    )
+    return [*_rival(facts), Finding("planned", text, since=facts.armed_at)]
+
+
+def _waiting_batch(facts: BatchFacts, _: Place | None, fleet: Fleet, bounds: Bounds) -> list[Finding]:
+    """Of a batch that is queued or deferred."""
+    waits = batch_waits(facts)
+    if waits is None:
+        return [_deferred(facts) if facts.state == "deferred" else _backoff(facts)]
+    return [*_rival(facts), *message_findings(waits, fleet, bounds)]
+
+
+def _running_batch(facts: BatchFacts, _: Place | None, __: Fleet, bounds: Bounds) -> list[Finding]:
+    text = f"a worker reads it: {plural(facts.pages, 'page', 'pages')}, {plural(facts.records, 'record', 'records')} so far"
+    return [leased("running", text, facts.lease_until, facts.now, bounds, facts.started_at)]
+
+
+def _rival(facts: BatchFacts) -> list[Finding]:
+    if facts.rival is None:
+        return []
+    rival = facts.rival
+    text = (
+        f"batch {short(rival.id)} of run {short(rival.run_id)} reads {facts.dataset} of {facts.source} under a lease until "
+        f"{moment(rival.lease_until)}; two never read the same at once"
+    )
+    return [Finding("same_source", text, remedy=f"dev-hops explain {short(rival.id)}")]
+
+
+def _deferred(facts: BatchFacts) -> Finding:
+    reason = facts.defer_reason or {}
+    said = ", ".join(f"{name} {value}" for name, value in sorted(reason.items()))
+    text = f"it waits until {moment(facts.not_before)}" if facts.not_before else "it waits"
+    code = "gate" if "gate" in reason else "deferred"
+    return Finding(
+        code, f"{text}: {said or 'no reason was noted'}; that spends no attempt", facts.armed_at, facts.not_before
+    )
+
+
+def _backoff(facts: BatchFacts) -> Finding:
+    why = f" after a fault: {facts.error}" if facts.error else ""
+    until = f" until {moment(facts.not_before)}" if facts.not_before else ""
+    return Finding("backoff", f"it pauses{until}{why}", facts.armed_at, facts.not_before)
+
+
+def _ended_batch(facts: BatchFacts) -> Finding:
+    at = f" at {moment(facts.finished_at)}" if facts.finished_at else ""
+    how = {"succeeded": "it succeeded", "failed": "it failed"}.get(facts.state, "it was cancelled")
+    read = f", {plural(facts.pages, 'page', 'pages')} and {plural(facts.records, 'record', 'records')} read"
+    cut = f"; not all there was: {facts.incomplete_reason}" if facts.incomplete_reason else ""
+    again = f"mend the cause; when its run is over, dev-hops runs retry {short(facts.run_id)}"
+    remedy = again if facts.state == "failed" else None
+    text = f"{how}{at}{read}{cut}{fault(facts.error_class, facts.error)}"
+    return Finding(facts.state, text, since=facts.finished_at, remedy=remedy)
