@@ -20,6 +20,7 @@ from worker_app.store.fence import Fence
 from worker_app.worker.heartbeat import ProbeFiles
 
 MAX_LOOP_SECONDS = 5.0  # a tick at least this often: the lock lives 15 s, the probe looks at the tick file
+PRUNE_SECONDS = 24 * 3600.0
 MOST_WAITING = 50  # messages in the scheduler queue above which beat adds none
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -31,6 +32,7 @@ def periodic_table(settings: Settings) -> dict[str, float]:
     return {
         "dispatch_scheduled_syncs": float(settings.dispatch_interval_seconds),
         "rescue": float(settings.rescue_interval_seconds),
+        "prune": PRUNE_SECONDS,
     }
 
 

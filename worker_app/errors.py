@@ -48,6 +48,10 @@ class SchemaAhead(PermanentError):
     """The store's schema is newer than this program can use. Exit code 78."""
 
 
+class RowRefused(PermanentError):
+    """Postgres does not take a row: it breaks a rule of the schema, and would break it again."""
+
+
 class StoreAway(TransientError):
     """Postgres or Redis does not answer. Exit code 75."""
 

@@ -42,6 +42,9 @@ class BatchState(StrEnum):
     CANCELLED = "cancelled"
 
 
+REPORT_TEMPLATES = ("sync-health",)  # what a report may be made by
+
+
 @dataclass(frozen=True, slots=True)
 class DueJob:
     """A scheduled job that the tick has locked, with what is needed to decide about its slots."""
@@ -66,7 +69,6 @@ class Slot:
     is_minted: bool  # False: written to the ledger as skipped by catch-up
     skipped_slots: int  # older slots folded into this one
     send_at: datetime  # when its message may leave the outbox
-    next_at: datetime  # the job's first slot after all of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class Batch:
     position: str | None  # opaque, of the reader
     is_over: bool  # the last page is stored, only the end is not
     incomplete_reason: str | None  # why a page before this lease was not complete
+    is_cancelled: bool = False  # somebody wants its run to end
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +149,9 @@ def run_id(job_id: UUID, slot: datetime) -> UUID:
     return uuid5(NAMESPACE, f"{job_id}|{instant_text(slot)}")
 
 
-def metrics_run_id(sync_run_id: UUID) -> UUID:
-    """The id of the metrics run that follows a sync run."""
-    return uuid5(NAMESPACE, f"{sync_run_id}|metrics")
+def metrics_run_id(sync_run_id: UUID, retries: int = 0) -> UUID:
+    """The id of the metrics run that follows a sync run: another one each time that the run was opened again."""
+    return uuid5(NAMESPACE, f"{sync_run_id}|metrics" + (f"|{retries}" if retries else ""))
 
 
 def keyed_run_id(org_id: UUID, key: str) -> UUID:

@@ -28,7 +28,8 @@ LOCK_WAIT_SECONDS = 900.0  # a job that waits longer has a dead peer or an endle
 LOCK_POLL_SECONDS = 0.5
 LOCK_TIMEOUT = "2s"  # readers of a table never wait longer than this for a migration
 LOCK_TRIES = 10
-COMPATIBLE_FROM = {1: 1}  # revision -> the oldest program number that may run on it; a contracting revision raises it
+# revision -> the oldest program number that may run on it; a contracting revision raises it
+COMPATIBLE_FROM = {1: 1, 2: 1, 3: 1}
 
 
 @dataclass(frozen=True, slots=True)

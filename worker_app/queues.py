@@ -32,6 +32,8 @@ TASK_QUEUES: dict[str, str] = {
     "finish_sync_run": "sync",
     "run_sync_batch": "sync.git",  # the outbox row names the provider's own queue
     "compute_daily_metrics": "metrics",
+    "render_report": "reports",
+    "prune": "scheduler",
 }
 
 

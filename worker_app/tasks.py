@@ -3,15 +3,20 @@
 All are acknowledged late. A message that comes twice finds its row taken or closed and does nothing.
 """
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
 from celery import shared_task
 
-from worker_app import retry, runtime, telemetry
+from worker_app import errors, retry, runtime, telemetry
 from worker_app.metrics import daily
+from worker_app.reports import render
 from worker_app.store import fence
-from worker_app.sync import batch, dispatch, finish, plan, rescue
+from worker_app.sync import batch, dispatch, finish, plan, prune, rescue
 
 log = structlog.get_logger(__name__)
 PREFIX = "worker_app.tasks."
@@ -25,58 +30,59 @@ def dispatch_scheduled_syncs(*, epoch: int = 0) -> None:
         telemetry.BEAT_STALE_TICKS.inc()
         return
     done = dispatch.tick(current.postgres, current.name)
-    telemetry.OCCURRENCES_MINTED.inc(done.minted)
-    telemetry.OCCURRENCES_REPEATED.inc(done.repeated)
-    telemetry.SCHEDULES_FAULTED.inc(done.quarantined)
+    _tell(done)
     current.wake_relay()
 
 
 @shared_task(name=PREFIX + "dispatch_sync_run", **retry.TASK_RETRY)
 def dispatch_sync_run(*, run_id: str) -> None:
     """Plan a run: its batches and their messages."""
-    current, settings = runtime.current(), runtime.current().settings
-    armed = plan.run(
-        current.postgres,
-        UUID(run_id),
-        lease_seconds=settings.batch_lease_seconds,
-        cap=settings.sync_concurrency_per_provider,
-        max_batches=settings.sync_run_max_batches,
-    )
-    _after(current, "dispatch_sync_run", is_duplicate=armed is None)
+    with _step("dispatch_sync_run") as (current, ended):
+        settings = current.settings
+        ended.by = plan.run(
+            current.postgres,
+            UUID(run_id),
+            lease_seconds=settings.batch_lease_seconds,
+            cap=settings.sync_concurrency_per_provider,
+            max_batches=settings.sync_run_max_batches,
+        )
 
 
 @shared_task(name=PREFIX + "run_sync_batch", **retry.TASK_RETRY)
 def run_sync_batch(*, batch_id: str) -> None:
     """Run one sync batch from its cursor."""
-    current = runtime.current()
-    end = batch.run(
-        current.postgres,
-        UUID(batch_id),
-        reader_of=current.reader,
-        bounds=current.bounds,
-        is_draining=current.draining.is_set,
-    )
-    log.info("batch.ended", result=end)
-    _after(current, "run_sync_batch", is_duplicate=end == "duplicate")
+    with _step("run_sync_batch") as (current, ended):
+        end = batch.run(
+            current.postgres,
+            UUID(batch_id),
+            reader_of=current.reader,
+            bounds=current.bounds,
+            is_draining=current.draining.is_set,
+        )
+        ended.by = None if end == "duplicate" else end
 
 
 @shared_task(name=PREFIX + "finish_sync_run", **retry.TASK_RETRY)
 def finish_sync_run(*, run_id: str) -> None:
     """Close a run whose batches are all closed, and owe its metrics run."""
-    current = runtime.current()
-    state = finish.run(current.postgres, UUID(run_id), lease_seconds=current.settings.batch_lease_seconds)
-    log.info("run.ended", state=state)
-    _after(current, "finish_sync_run", is_duplicate=state is None)
+    with _step("finish_sync_run") as (current, ended):
+        ended.by = finish.run(current.postgres, UUID(run_id), lease_seconds=current.settings.batch_lease_seconds)
 
 
 @shared_task(name=PREFIX + "compute_daily_metrics", **retry.TASK_RETRY)
 def compute_daily_metrics(*, run_id: str) -> None:
     """Compute every day that records touched in the run's organisation."""
-    current = runtime.current()
-    days = daily.run(current.postgres, UUID(run_id), lease_seconds=current.settings.batch_lease_seconds)
-    log.info("metrics.computed", days=days)
-    telemetry.METRIC_DAYS_COMPUTED.inc(days or 0)
-    _after(current, "compute_daily_metrics", is_duplicate=days is None)
+    with _step("compute_daily_metrics") as (current, ended):
+        days = daily.run(current.postgres, UUID(run_id), lease_seconds=current.settings.batch_lease_seconds)
+        telemetry.METRIC_DAYS_COMPUTED.inc(days or 0)
+        ended.by = days
+
+
+@shared_task(name=PREFIX + "render_report", **retry.TASK_RETRY)
+def render_report(*, run_id: str) -> None:
+    """Render the report that a schedule asks for."""
+    with _step("render_report") as (current, ended):
+        ended.by = render.run(current.postgres, UUID(run_id), lease_seconds=current.settings.batch_lease_seconds)
 
 
 @shared_task(name=PREFIX + "rescue", **retry.TASK_RETRY)
@@ -95,7 +101,43 @@ def rescue_lost(*, epoch: int = 0) -> None:
         current.wake_relay()
 
 
-def _after(current: runtime.Runtime, task: str, *, is_duplicate: bool) -> None:
-    if is_duplicate:
+@shared_task(name=PREFIX + "prune", **retry.TASK_RETRY)
+def prune_history(*, epoch: int = 0) -> None:
+    """Forget ledger rows and closed runs that are older than the history that is kept."""
+    current = runtime.current()
+    done = prune.run(current.postgres, days=current.settings.history_days)
+    log.info("history.pruned", epoch=epoch, occurrences=done.occurrences, runs=done.runs)
+
+
+@dataclass(slots=True)
+class _Ended:
+    """How a step ended, as a word or a count for the log; None: its message was a duplicate."""
+
+    by: object = None
+
+
+@contextmanager
+def _step(task: str) -> Iterator[tuple[runtime.Runtime, _Ended]]:
+    """One step of a run. A row that another worker has taken over meanwhile is that one's: no failure, nothing to repeat."""
+    current, ended = runtime.current(), _Ended()
+    try:
+        yield current, ended
+    except errors.LeaseLost as error:
+        log.warning("step.lost", task=task, error=str(error))
+        return
+    log.info("step.ended", task=task, result=ended.by)
+    if ended.by is None:
         telemetry.DUPLICATE_MESSAGES.labels(task).inc()
     current.wake_relay()
+
+
+def _tell(done: dispatch.Tick) -> None:
+    written = done.written
+    telemetry.OCCURRENCES_MINTED.inc(written.minted)
+    telemetry.OCCURRENCES_REPEATED.inc(written.repeated)
+    telemetry.OCCURRENCES_SKIPPED.labels("overlap").inc(written.skipped_overlap)
+    telemetry.OCCURRENCES_SKIPPED.labels("catchup").inc(written.skipped_catchup)
+    telemetry.OCCURRENCES_BUFFERED.inc(written.buffered)
+    telemetry.SCHEDULES_FAULTED.inc(done.quarantined)
+    telemetry.IDLE_DUE_WINDOWS.inc(int(done.due > 0 and written.slots == 0))
+    telemetry.DISPATCH_LAST_TICK.set(time.time())

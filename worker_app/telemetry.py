@@ -66,6 +66,16 @@ OUTBOX_DELAY = Histogram(
 )
 OCCURRENCES_MINTED = _counter("occurrences_minted_total", "Slots that became a run")
 OCCURRENCES_REPEATED = _counter("occurrences_repeated_total", "Slots that the ledger held already")
+OCCURRENCES_SKIPPED = _counter(
+    "occurrences_skipped_total", "Slots that became no run, by the job's own rule (overlap, catchup)", "reason"
+)
+OCCURRENCES_BUFFERED = _counter("occurrences_buffered_total", "Slots that wait for the active run of their job")
+IDLE_DUE_WINDOWS = _counter(
+    "idle_due_windows_total", "Ticks that found due jobs and served no slot; rising: look at the log"
+)
+DISPATCH_LAST_TICK = _gauge(
+    WORKER, "dispatch_last_tick_timestamp_seconds", "When this process last served a tick; 0: not yet. Take the newest"
+)
 SCHEDULES_FAULTED = _counter("schedules_faulted_total", "Scheduled jobs set aside with a fault")
 DUPLICATE_MESSAGES = _counter("duplicate_messages_total", "Messages whose row had been taken or closed", "task")
 BATCHES = _counter("sync_batches_total", "Ends of one lease of a batch", "provider", "dataset", "result")

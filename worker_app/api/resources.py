@@ -13,7 +13,7 @@ from worker_app.api import deadline, problems, reading
 from worker_app.cli.output import document
 from worker_app.records import Source
 from worker_app.runtime import Runtime
-from worker_app.store import overview, runs, schedules, sources
+from worker_app.store import runs, schedules, sources
 from worker_app.store.postgres import Transaction
 
 HIGHEST_LIMIT = 1000  # runs
@@ -92,7 +92,7 @@ class Resources:
             try:
                 runs.add_manual(tx, found.org_id, found.provider, found.id, run_id)
             except errors.Conflict:
-                active = overview.active_run(tx, found.id)
+                active = runs.active_run(tx, found.id)
                 if active is not None:
                     return _busy(active)
                 runs.add_manual(tx, found.org_id, found.provider, found.id, run_id)  # it ended between the two looks

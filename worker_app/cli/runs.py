@@ -1,4 +1,4 @@
-"""Sync now, and the runs: list, show, watch."""
+"""Sync now, and the runs: list, show, watch, cancel, retry."""
 
 from uuid import uuid4
 
@@ -12,6 +12,7 @@ from worker_app.jobs import RunState
 from worker_app.runtime import Runtime
 from worker_app.store import runs, sources
 from worker_app.store.runs import RunView
+from worker_app.sync import control
 
 
 def find(runtime: Runtime, run: str) -> RunView:
@@ -68,7 +69,7 @@ def list_runs(org_name: str | None, limit: int, as_json: bool) -> None:
             item.source or item.org,
             item.state,
             item.trigger,
-            _of(item.batches_done, item.batches_total) if item.kind != "metrics" else None,
+            _of(item.batches_done, item.batches_total) if item.kind not in ("metrics", "report") else None,
             item.records,
             item.created_at,
             item.error,
@@ -97,6 +98,34 @@ def watch_run(run: str, as_json: bool) -> None:
     """Show the progress of RUN until it is over; exit 1 unless it succeeded."""
     with context.opened() as runtime:
         _finish(progress.follow(runtime, find(runtime, run).id, quiet=as_json), as_json)
+
+
+@runs_group.command("cancel")
+@click.argument("run")
+@output.json_option
+def cancel_run(run: str, as_json: bool) -> None:
+    """End RUN: what has not begun at once, what runs after its page. What was stored stays."""
+    with context.opened() as runtime:
+        found = find(runtime, run)
+        done = control.cancel(runtime.postgres, found.id, cap=runtime.settings.sync_concurrency_per_provider)
+        view = find(runtime, str(found.id))
+    rest = "" if done.state == RunState.CANCELLED else "; what runs of it ends after its page"
+    text = f"run {found.id} is cancelled: {done.closed} batches had not begun{rest}"
+    output.emit(view, as_json=as_json, show=output.sentence(text))
+
+
+@runs_group.command("retry")
+@click.argument("run")
+@output.json_option
+def retry_run(run: str, as_json: bool) -> None:
+    """Try again what failed of RUN: its failed batches from where they stood, or the whole of a run that has none."""
+    with context.opened() as runtime:
+        found = find(runtime, run)
+        count = control.retry(runtime.postgres, found.id, cap=runtime.settings.sync_concurrency_per_provider)
+        view = find(runtime, str(found.id))
+    what = f"{count} failed batches go on" if count else "it begins anew"
+    text = f"run {found.id} is open again: {what}; watch it with `dev-hops runs watch {found.id}`"
+    output.emit(view, as_json=as_json, show=output.sentence(text))
 
 
 def _finish(view: RunView, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from worker_app.store import metrics, records, runs, sources
 from worker_app.store.metrics import MetricRow
 from worker_app.store.postgres import Postgres, Transaction
 from worker_app.store.sources import Org
-from worker_app.sync import lease
+from worker_app.sync import lease, promote
 
 DAYS_PER_STEP = 100  # one transaction each: some seconds of work even for a busy organisation
 
@@ -40,6 +40,7 @@ def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int) -> int | None:
     with postgres.transaction() as tx:
         if not runs.close(tx, run_id, owner, RunState.SUCCEEDED):
             raise errors.LeaseLost(f"run {run_id} was taken over")
+    promote.after(postgres, claimed.job_id)
     return done
 
 

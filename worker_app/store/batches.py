@@ -12,9 +12,15 @@ from worker_app.records import Page
 from worker_app.store import runs
 from worker_app.store.postgres import Transaction, statement
 
+REFUSED_SECONDS = 15  # a batch that may not run beside another one lets those in that may
+
 
 def claim(tx: Transaction, batch_id: UUID, owner: UUID, *, lease_seconds: int, cap: int) -> Batch | None:
-    """Take a batch under a lease. None: a duplicate message, or the cap is reached and the batch went back to planned."""
+    """Take a batch under a lease. None: a duplicate message, or one that may not run now and went back to planned.
+
+    It may not while the cap is reached, or while another batch walks the same dataset of its source. Then its place is given
+    to others, so the caller may owe messages all the same.
+    """
     place = tx.execute(text("SELECT org_id, provider FROM sync_batches WHERE id = :id"), {"id": batch_id}).one_or_none()
     if place is None:
         return None
@@ -37,14 +43,17 @@ def claim(tx: Transaction, batch_id: UUID, owner: UUID, *, lease_seconds: int, c
             position=row.position,
             is_over=row.is_over,
             incomplete_reason=row.incomplete_reason,
+            is_cancelled=row.is_cancelled,
         )
-    tx.execute(
+    refused = tx.execute(
         text(
-            "UPDATE sync_batches SET state = 'planned' WHERE id = :id AND state IN ('queued', 'deferred') "
-            "AND (not_before IS NULL OR not_before <= now())"
+            "UPDATE sync_batches SET state = 'planned', not_before = now() + make_interval(secs => :seconds) WHERE id = :id "
+            "AND state IN ('queued', 'deferred') AND (not_before IS NULL OR not_before <= now())"
         ),
-        {"id": batch_id},
+        {"id": batch_id, "seconds": REFUSED_SECONDS},
     )
+    if refused.rowcount:
+        runs.release(tx, place.org_id, place.provider, cap)
     return None
 
 
@@ -61,12 +70,13 @@ def begin(tx: Transaction, batch: Batch, walk: Mapping[str, object] | None) -> N
     _require(done.rowcount, batch)
 
 
-def checkpoint(tx: Transaction, batch: Batch, page: Page, lease_seconds: int) -> None:
+def checkpoint(tx: Transaction, batch: Batch, page: Page, lease_seconds: int) -> bool:
     """Store where the walk stands, before the page's records, in the same transaction. Raises LeaseLost: write nothing.
 
-    The last page and a page that was cut are remembered: a worker that takes over must not read or believe anew.
+    The last page and a page that was cut are remembered: a worker that takes over must not read or believe anew. Returns
+    whether somebody wants the run to end: the page is stored, and no other is read.
     """
-    done = tx.execute(
+    row = tx.execute(
         statement("checkpoint_batch"),
         {
             "id": batch.id,
@@ -78,8 +88,9 @@ def checkpoint(tx: Transaction, batch: Batch, page: Page, lease_seconds: int) ->
             "incomplete_reason": None if page.complete else page.reason or "a page was cut",
             "lease_seconds": lease_seconds,
         },
-    )
-    _require(done.rowcount, batch)
+    ).one_or_none()
+    _require(int(row is not None), batch)
+    return row is not None and bool(row.is_cancelled)
 
 
 def renew(tx: Transaction, batch: Batch, lease_seconds: int) -> bool:

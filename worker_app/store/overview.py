@@ -86,17 +86,6 @@ def schedule_lag_seconds(tx: Transaction) -> float:
     return float(lag or 0)
 
 
-def active_run(tx: Transaction, source_id: UUID) -> UUID | None:
-    """The open run that keeps others of this source away; None where there is none."""
-    found: UUID | None = tx.execute(
-        text(
-            "SELECT id FROM sync_runs WHERE exclusive_key = :key AND state IN ('queued', 'planning', 'running', 'finishing')"
-        ),
-        {"key": source_id},
-    ).scalar_one_or_none()
-    return found
-
-
 def _runs(tx: Transaction, shown: int) -> tuple[tuple[RunView, ...], tuple[RunView, ...]]:
     """The open runs and the ended ones. One read by key each: what a run looks like is said in one place, `runs.views`."""
     picked = tx.execute(statement("overview_runs"), {"shown": shown}).all()

@@ -31,6 +31,8 @@ Transaction = Connection  # what callers hold: a connection inside one transacti
 DEADLOCK = "40P01"
 SERIALIZATION = "40001"
 LOCK_TIMEOUT = "55P03"
+ROW_FAULTS = ("22", "23")  # classes of SQLSTATE: data exception, integrity constraint violation
+RAISED = "P0001"  # by a trigger
 
 
 def _wait(connection: psycopg2.extensions.connection) -> None:
@@ -109,6 +111,19 @@ class Postgres:
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
+
+
+@contextmanager
+def refusable(tx: Transaction) -> Iterator[None]:
+    """A savepoint around statements that one bad row may break. Raises RowRefused with Postgres's words, `tx` goes on."""
+    try:
+        with tx.begin_nested():
+            yield
+    except DBAPIError as error:
+        code = getattr(error.orig, "pgcode", None) or ""
+        if code[:2] in ROW_FAULTS or code == RAISED:
+            raise errors.RowRefused(_first_line(error)) from error
+        raise
 
 
 def single_connection(url: str, *, application_name: str) -> Engine:

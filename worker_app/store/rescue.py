@@ -1,6 +1,5 @@
 """Rescue: what is found when a process died, each step one short transaction that skips what others hold."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -9,17 +8,6 @@ from sqlalchemy import text
 from worker_app.store.postgres import Transaction, statement
 
 EPOCH_KEY = "redis_epoch"
-
-
-@dataclass(frozen=True, slots=True)
-class BufferedSlot:
-    """A slot that waited for an active run which is over."""
-
-    job_id: UUID
-    org_id: UUID
-    kind: str
-    provider: str | None
-    slot: datetime
 
 
 def rearm_runs(tx: Transaction, max_attempts: int) -> int:
@@ -39,10 +27,15 @@ def take_exhausted(tx: Transaction, max_attempts: int, owner: UUID) -> list[UUID
     return [row.id for row in rows]
 
 
-def rearm_waiting(tx: Transaction, *, age_seconds: int, redis_was_emptied: bool) -> int:
-    """Arm again what waits for a message that may be lost; returns how many."""
-    given = {"age_seconds": age_seconds, "redis_was_emptied": redis_was_emptied}
-    return len(tx.execute(statement("rearm_waiting"), given).all())
+def rearm_waiting(tx: Transaction, armed_before: datetime) -> int:
+    """Arm again what has waited since before a moment of the database's clock for a message that is not owed; how many."""
+    return len(tx.execute(statement("rearm_waiting"), {"armed_before": armed_before}).all())
+
+
+def now(tx: Transaction) -> datetime:
+    """The database's clock, aware UTC."""
+    moment: datetime = tx.execute(text("SELECT now()")).scalar_one()
+    return moment
 
 
 def redis_epoch(tx: Transaction) -> str | None:
@@ -71,32 +64,19 @@ def recount(tx: Transaction) -> int:
     return len(tx.execute(statement("recount_runs")).all())
 
 
+def cancelled_runs(tx: Transaction) -> list[UUID]:
+    """Runs that somebody wants to end and of which something has not begun."""
+    rows = tx.execute(
+        text(
+            "SELECT r.id FROM sync_runs r WHERE r.cancel_requested_at IS NOT NULL AND (r.state = 'queued' OR r.state = 'running' "
+            "AND (r.kind IN ('metrics', 'report') OR EXISTS (SELECT 1 FROM sync_batches b "
+            "WHERE b.run_id = r.id AND b.state IN ('planned', 'queued', 'deferred')))) ORDER BY r.id LIMIT 500"
+        )
+    )
+    return [row.id for row in rows]
+
+
 def planned_places(tx: Transaction) -> list[tuple[UUID, str]]:
     """Where batches wait for a free place: (organisation, provider)."""
     rows = tx.execute(text("SELECT DISTINCT org_id, provider FROM sync_batches WHERE state = 'planned' ORDER BY 1, 2"))
     return [(row.org_id, row.provider) for row in rows]
-
-
-def free_buffered(tx: Transaction) -> list[BufferedSlot]:
-    """Lock the jobs whose buffered slot has nothing left to wait for."""
-    return [BufferedSlot(*row) for row in tx.execute(statement("promote_slots"))]
-
-
-def clear_buffered(tx: Transaction, job_id: UUID) -> None:
-    """Forget a buffered slot, in the transaction that minted its run."""
-    tx.execute(text("UPDATE scheduled_jobs SET buffered_slot = NULL WHERE id = :id"), {"id": job_id})
-
-
-def mint_buffered(tx: Transaction, slot: BufferedSlot, run_id: UUID) -> None:
-    """Mint the run of a buffered slot with its message; a run of that slot that exists already is left alone."""
-    tx.execute(
-        statement("mint_buffered_run"),
-        {
-            "id": run_id,
-            "job_id": slot.job_id,
-            "slot": slot.slot,
-            "org_id": slot.org_id,
-            "kind": slot.kind,
-            "provider": slot.provider,
-        },
-    )

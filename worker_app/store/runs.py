@@ -9,6 +9,7 @@ from sqlalchemy import text
 
 from worker_app import errors, jobs
 from worker_app.jobs import NewBatch, Run, RunState
+from worker_app.store import postgres
 from worker_app.store.postgres import Transaction, statement
 
 ADD_TRIES = 3  # the active run may end between the refusal and the look at it
@@ -42,6 +43,23 @@ class RunView:
     expected: int | None  # records that the walks announced, None where one of them does not know
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a run shares a cap with, and what it keeps away."""
+
+    org_id: UUID
+    provider: str  # empty for a run without one
+    exclusive_key: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """What a request to end a run did at once."""
+
+    state: str  # of the run now; what runs ends at its next page
+    closed: int  # batches that had not begun
+
+
 def add_manual(tx: Transaction, org_id: UUID, provider: str, source_id: UUID, run_id: UUID) -> UUID:
     """A run of one source now, with its message. The same id twice is one run. Raises Conflict naming the active run."""
     given = {"id": run_id, "org_id": org_id, "provider": provider, "source_id": source_id}
@@ -49,13 +67,7 @@ def add_manual(tx: Transaction, org_id: UUID, provider: str, source_id: UUID, ru
     for _ in range(ADD_TRIES):
         if tx.execute(statement("add_manual_run"), given).one_or_none() is not None:
             return run_id
-        active = tx.execute(
-            text(
-                "SELECT id FROM sync_runs WHERE exclusive_key = :key "
-                "AND state IN ('queued', 'planning', 'running', 'finishing')"
-            ),
-            {"key": source_id},
-        ).scalar_one_or_none()
+        active = active_run(tx, source_id)
         if active is not None:
             break
     raise errors.Conflict(f"run {active} of this source is active; watch it with `dev-hops runs watch {active}`")
@@ -107,14 +119,21 @@ def lock_cap(tx: Transaction, org_id: UUID, provider: str) -> None:
 def plan(tx: Transaction, run: Run, owner: UUID, batches: Sequence[NewBatch], cap: int) -> int:
     """Write a run's batches and release as many as the cap allows; returns how many messages are owed.
 
-    The caller holds the cap key. Raises LeaseLost when another owner plans this run. A run without batches is finished next.
+    The caller holds the cap key. Raises LeaseLost when another owner plans this run. A run without batches is finished next,
+    one that was cancelled meanwhile gets none.
     """
     locked = tx.execute(
-        text("SELECT 1 FROM sync_runs WHERE id = :id AND lease_owner = :owner AND state = 'planning' FOR UPDATE"),
+        text(
+            "SELECT cancel_requested_at IS NOT NULL AS is_cancelled FROM sync_runs "
+            "WHERE id = :id AND lease_owner = :owner AND state = 'planning' FOR UPDATE"
+        ),
         {"id": run.id, "owner": owner},
     ).one_or_none()
     if locked is None:
         raise errors.LeaseLost(f"run {run.id} is planned by another worker")
+    if locked.is_cancelled:
+        close(tx, run.id, owner, RunState.CANCELLED, "it was cancelled", "cancelled")
+        return 0
     tx.execute(
         statement("insert_batches"),
         {
@@ -146,15 +165,12 @@ def finish(tx: Transaction, run: Run, owner: UUID) -> RunState:
 
     Succeeded: every batch read all there was. Failed: every batch failed. Partial: anything between.
     """
-    row = tx.execute(
-        statement("finish_run"),
-        {"id": run.id, "owner": owner},
-    ).one_or_none()
+    row = tx.execute(statement("finish_run"), {"id": run.id, "owner": owner}).one_or_none()
     if row is None:
         raise errors.LeaseLost(f"run {run.id} is finished by another worker")
     tx.execute(
         statement("mint_metrics_run"),
-        {"id": jobs.metrics_run_id(run.id), "org_id": run.org_id, "trigger": run.trigger},
+        {"id": jobs.metrics_run_id(run.id, row.retries), "org_id": run.org_id, "trigger": run.trigger},
     )
     return RunState(row.state)
 
@@ -176,6 +192,86 @@ def close(
         {"id": run_id, "owner": owner, "state": state.value, "error": error, "error_class": error_class},
     )
     return done.rowcount == 1
+
+
+def cancel(tx: Transaction, run_id: UUID, cap: int) -> Cancelled:
+    """Ask a run to end, close what of it has not begun, and let other batches in. Raises Conflict where it is too late."""
+    place = _place(tx, run_id)
+    tx.execute(
+        text(
+            "UPDATE sync_runs SET cancel_requested_at = coalesce(cancel_requested_at, now()) "
+            "WHERE id = :id AND state IN ('queued', 'planning', 'running')"
+        ),
+        {"id": run_id},
+    )
+    row = tx.execute(statement("cancel_run"), {"id": run_id}).one_or_none()
+    if row is None:
+        raise errors.Conflict(f"run {run_id} is {_locked_state(tx, run_id)}: there is nothing of it left to cancel")
+    release(tx, place.org_id, place.provider, cap)
+    return Cancelled(row.state, row.closed)
+
+
+def retry(tx: Transaction, run_id: UUID, cap: int) -> int:
+    """Open a closed run again for what failed of it; returns how many batches. A run without batches begins anew: 0.
+
+    Raises Conflict where the run is open, has nothing that failed, or another run of the same job or source is active.
+    """
+    place = _place(tx, run_id)
+    state = _locked_state(tx, run_id)
+    active = None if place.exclusive_key is None else active_run(tx, place.exclusive_key)
+    if state in jobs.OPEN_STATES:
+        raise errors.Conflict(
+            f"run {run_id} is {state}: it is not over yet; watch it with `dev-hops runs watch {run_id}`"
+        )
+    if active is not None:
+        raise errors.Conflict(f"run {active} is active in its place; watch it with `dev-hops runs watch {active}`")
+    try:
+        with postgres.refusable(tx):
+            row = tx.execute(statement("retry_run"), {"id": run_id}).one_or_none()
+    except errors.RowRefused:
+        raise errors.Conflict(f"another run became active in place of {run_id}; try again when it is over") from None
+    if row is None:
+        raise errors.Conflict(f"run {run_id} is {state}: nothing of it failed; start a new one with `dev-hops sync`")
+    release(tx, place.org_id, place.provider, cap)
+    return int(row.reopened)
+
+
+def active_run(tx: Transaction, exclusive_key: UUID) -> UUID | None:
+    """The open run of this job or source that keeps others away; None where there is none."""
+    found: UUID | None = tx.execute(
+        text(
+            "SELECT id FROM sync_runs WHERE exclusive_key = :key AND state IN ('queued', 'planning', 'running', 'finishing')"
+        ),
+        {"key": exclusive_key},
+    ).scalar_one_or_none()
+    return found
+
+
+def job_of(tx: Transaction, run_id: UUID) -> UUID | None:
+    """The scheduled job that a run serves; None for one that serves none."""
+    found: UUID | None = tx.execute(
+        text("SELECT job_id FROM sync_runs WHERE id = :id"), {"id": run_id}
+    ).scalar_one_or_none()
+    return found
+
+
+def _place(tx: Transaction, run_id: UUID) -> _Place:
+    """Where a run belongs, with the cap key of that place taken. Raises UsageError where there is no such run."""
+    row = tx.execute(
+        text("SELECT org_id, provider, exclusive_key FROM sync_runs WHERE id = :id"), {"id": run_id}
+    ).one_or_none()
+    if row is None:
+        raise errors.UsageError(f"there is no run {run_id}; `dev-hops runs list` shows the latest")
+    place = _Place(row.org_id, row.provider or "", row.exclusive_key)
+    lock_cap(tx, place.org_id, place.provider)
+    return place
+
+
+def _locked_state(tx: Transaction, run_id: UUID) -> str:
+    state: str | None = tx.execute(
+        text("SELECT state FROM sync_runs WHERE id = :id FOR UPDATE"), {"id": run_id}
+    ).scalar_one_or_none()
+    return state or "gone"
 
 
 def views(tx: Transaction, run_id: UUID | None = None, org_id: UUID | None = None, limit: int = 20) -> list[RunView]:

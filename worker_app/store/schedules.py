@@ -1,14 +1,17 @@
 """Scheduled jobs: the tick's claim and write, and the standing orders that people add and change."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
 
+from worker_app import errors
 from worker_app.jobs import DueJob, Slot
+from worker_app.store import postgres
 from worker_app.store.postgres import Transaction, statement
 
 CLAIM_SIZE = 200  # jobs per transaction: small enough that the longest stays under 250 ms
@@ -25,15 +28,21 @@ class Schedule:
     provider: str | None
     source_ids: tuple[UUID, ...]
     sources: tuple[str, ...]
+    template: str | None  # kind report alone
+    period_days: int | None  # kind report alone
     cron_source: str  # as typed
     cron: str  # five plain fields
     tz: str
     enabled: bool
     next_run_at: datetime | None
+    buffered_slot: datetime | None  # waits for the active run
     catchup: str
+    catchup_max: int
+    catchup_window_seconds: int
     overlap: str
     max_jitter_seconds: int
     fault: str | None
+    fault_count: int
     quarantined_until: datetime | None
 
 
@@ -50,7 +59,10 @@ class NewSchedule:
     cron: str
     tz: str
     next_run_at: datetime
+    params: Mapping[str, Any] = field(default_factory=dict)  # beside the sources: what the kind needs to know
     catchup: str = "latest"
+    catchup_max: int = 24
+    catchup_window: timedelta = timedelta(days=7)
     overlap: str = "skip"
     max_jitter_seconds: int = 0
 
@@ -75,37 +87,54 @@ def claim_due(tx: Transaction, batch: int = CLAIM_SIZE) -> tuple[datetime | None
     return (rows[0].at if rows else None), due
 
 
+def has_due(tx: Transaction) -> bool:
+    """Whether a job is due that is not set aside, locked by somebody or not."""
+    return bool(
+        tx.execute(
+            text(
+                "SELECT EXISTS (SELECT 1 FROM scheduled_jobs WHERE enabled AND next_run_at <= now() "
+                "AND (quarantined_until IS NULL OR quarantined_until <= now()))"
+            )
+        ).scalar_one()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Minted:
-    """What one write of the tick did, as counts."""
+    """What one write of the tick did, as counts of slots; those that were folded into a newer one count as skipped."""
 
-    slots: int
-    minted: int
-    repeated: int
-    armed: int  # messages that the outbox owes
+    slots: int = 0  # that the tick had decided about
+    repeated: int = 0  # that the ledger held already
+    minted: int = 0
+    buffered: int = 0
+    skipped_overlap: int = 0
+    skipped_catchup: int = 0
+    armed: int = 0  # messages that the outbox owes
+    cancelled: int = 0  # active runs that were asked to end
+    stamped: int = 0  # jobs
 
-
-def mint(tx: Transaction, slots: Sequence[Slot], dispatcher: str) -> Minted:
-    """Write run, ledger row, outbox row and stamp of every slot, in one statement."""
-    row = tx.execute(
-        statement("mint_slots"),
-        {
-            "job_ids": [slot.job_id for slot in slots],
-            "slots": [slot.scheduled_for for slot in slots],
-            "run_ids": [slot.run_id for slot in slots],
-            "mint": [slot.is_minted for slot in slots],
-            "skipped": [slot.skipped_slots for slot in slots],
-            "send_at": [slot.send_at for slot in slots],
-            "next_at": [slot.next_at for slot in slots],
-            "dispatcher": dispatcher,
-        },
-    ).one()
-    return Minted(slots=row.slots, minted=row.minted, repeated=row.repeated, armed=row.armed)
+    def __add__(self, other: "Minted") -> "Minted":
+        return Minted(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
 
-def stamp(tx: Transaction, job_id: UUID, next_at: datetime) -> None:
-    """Move a job on that had no slot to serve."""
-    tx.execute(text("UPDATE scheduled_jobs SET next_run_at = :at WHERE id = :id"), {"id": job_id, "at": next_at})
+def mint(tx: Transaction, slots: Sequence[Slot], stamps: Sequence[tuple[UUID, datetime]], dispatcher: str) -> Minted:
+    """Write run, ledger row and outbox row of every slot and the next slot of every job, in one statement.
+
+    Raises RowRefused when a row breaks a rule of the schema; then nothing of it is written and the transaction goes on.
+    """
+    given = {
+        "job_ids": [slot.job_id for slot in slots],
+        "slots": [slot.scheduled_for for slot in slots],
+        "run_ids": [slot.run_id for slot in slots],
+        "mint": [slot.is_minted for slot in slots],
+        "skipped": [slot.skipped_slots for slot in slots],
+        "send_at": [slot.send_at for slot in slots],
+        "stamped_ids": [job_id for job_id, _ in stamps],
+        "next_at": [next_at for _, next_at in stamps],
+        "dispatcher": dispatcher,
+    }
+    with postgres.refusable(tx):
+        return Minted(**tx.execute(statement("mint_slots"), given).mappings().one())
 
 
 def quarantine(tx: Transaction, job_id: UUID, fault: str) -> None:
@@ -120,36 +149,62 @@ def quarantine(tx: Transaction, job_id: UUID, fault: str) -> None:
     )
 
 
+def free_buffered(tx: Transaction, job_id: UUID | None = None) -> list[tuple[UUID, datetime]]:
+    """Lock the jobs, or the one job, whose buffered slot has no active run left to wait for: (job, slot)."""
+    return [(row.id, row.buffered_slot) for row in tx.execute(statement("free_buffered_slots"), {"job_id": job_id})]
+
+
+def mint_buffered(tx: Transaction, waiting: Sequence[tuple[UUID, datetime, UUID]]) -> int:
+    """Mint the runs of buffered slots, (job, slot, run id) each, with their messages; returns how many.
+
+    A slot is kept where another run of its job has become active meanwhile.
+    """
+    given = {
+        "job_ids": [job_id for job_id, _, _ in waiting],
+        "slots": [slot for _, slot, _ in waiting],
+        "run_ids": [run_id for _, _, run_id in waiting],
+    }
+    minted: int = tx.execute(statement("mint_buffered_slots"), given).scalar_one()
+    return minted
+
+
 def add(tx: Transaction, schedule: NewSchedule) -> None:
-    """Write a new scheduled job."""
+    """Write a new scheduled job. Raises UsageError when a source that it names is gone."""
+    ids = [str(item) for item in schedule.source_ids]
+    held = tx.execute(statement("hold_sources"), {"org_id": schedule.org_id, "ids": ids}).scalar_one()
+    if held != len(ids):
+        raise errors.UsageError(
+            f"source is {', '.join(ids)}: it was removed; `dev-hops sources list` shows those there are"
+        )
     tx.execute(
         text(
             "INSERT INTO scheduled_jobs (id, org_id, kind, provider, params, cron_source, cron, tz, next_run_at, catchup, "
-            "overlap, max_jitter_seconds) VALUES (:id, :org_id, :kind, :provider, CAST(:params AS jsonb), :cron_source, :cron, "
-            ":tz, :next_run_at, :catchup, :overlap, :max_jitter_seconds)"
+            "catchup_max, catchup_window, overlap, max_jitter_seconds) VALUES (:id, :org_id, :kind, :provider, "
+            "CAST(:params AS jsonb), :cron_source, :cron, :tz, :next_run_at, :catchup, :catchup_max, :catchup_window, "
+            ":overlap, :max_jitter_seconds)"
         ),
         {
             "id": schedule.id,
             "org_id": schedule.org_id,
             "kind": schedule.kind,
             "provider": schedule.provider,
-            "params": json.dumps(
-                {"sources": [str(item) for item in schedule.source_ids]} if schedule.source_ids else {}
-            ),
+            "params": json.dumps({**schedule.params, **({"sources": ids} if ids else {})}),
             "cron_source": schedule.cron_source,
             "cron": schedule.cron,
             "tz": schedule.tz,
             "next_run_at": schedule.next_run_at,
             "catchup": schedule.catchup,
+            "catchup_max": schedule.catchup_max,
+            "catchup_window": schedule.catchup_window,
             "overlap": schedule.overlap,
             "max_jitter_seconds": schedule.max_jitter_seconds,
         },
     )
 
 
-def schedules(tx: Transaction, org_id: UUID | None = None) -> list[Schedule]:
-    """The scheduled jobs of an organisation (None: of all), the next one first."""
-    rows = tx.execute(statement("list_schedules"), {"org_id": org_id}).mappings()
+def schedules(tx: Transaction, org_id: UUID | None = None, job_id: UUID | None = None) -> list[Schedule]:
+    """The scheduled jobs of an organisation (None: of all), the next one first; that one alone where `job_id` is given."""
+    rows = tx.execute(statement("list_schedules"), {"org_id": org_id, "job_id": job_id}).mappings()
     return [
         Schedule(
             **{
@@ -162,6 +217,17 @@ def schedules(tx: Transaction, org_id: UUID | None = None) -> list[Schedule]:
     ]
 
 
+def lock(tx: Transaction, job_id: UUID) -> Schedule:
+    """The scheduled job as it is now, kept from ticks and edits until the transaction ends. Raises UsageError when it is gone."""
+    tx.execute(text("SELECT 1 FROM scheduled_jobs WHERE id = :id FOR UPDATE"), {"id": job_id})
+    found = schedules(tx, job_id=job_id)  # a second statement: its snapshot is younger than the lock
+    if not found:
+        raise errors.UsageError(
+            f"there is no schedule {str(job_id)!r}; `dev-hops schedules list` shows those there are"
+        )
+    return found[0]
+
+
 def set_enabled(tx: Transaction, job_id: UUID, *, next_run_at: datetime | None) -> None:
     """Pause a job (None) or let it go on with its next slot; clears a quarantine."""
     tx.execute(
@@ -171,6 +237,14 @@ def set_enabled(tx: Transaction, job_id: UUID, *, next_run_at: datetime | None) 
             "WHERE id = :id"
         ),
         {"id": job_id, "at": next_run_at},
+    )
+
+
+def forgive(tx: Transaction, job_id: UUID) -> None:
+    """End a quarantine; the job keeps its place, so the next tick serves what is due."""
+    tx.execute(
+        text("UPDATE scheduled_jobs SET fault = NULL, fault_count = 0, quarantined_until = NULL WHERE id = :id"),
+        {"id": job_id},
     )
 
 

@@ -46,8 +46,8 @@ def run(
 ) -> str:
     """Run one batch from its cursor. Returns how it ended, as a word for logs and telemetry.
 
-    `duplicate`, `succeeded`, `incomplete`, `yielded`, `drained`, `retried`, `failed` or `lost`. A second message for the same
-    batch is a duplicate and does nothing.
+    `duplicate`, `succeeded`, `incomplete`, `yielded`, `drained`, `retried`, `failed`, `cancelled` or `lost`. A second message
+    for the same batch is a duplicate and does nothing.
     """
     with postgres.transaction() as tx:
         batch = batches.claim(tx, batch_id, uuid4(), lease_seconds=bounds.lease_seconds, cap=bounds.cap)
@@ -64,6 +64,8 @@ def run(
 def _run(work: "_Work", reader_of: Callable[[str, str], Reader], is_draining: Callable[[], bool]) -> str:
     batch = work.batch
     try:
+        if batch.is_cancelled:
+            return work.cancel()
         with lease.kept(work.renew, work.bounds.lease_seconds) as lost:
             return work.walk(reader_of(batch.provider, batch.dataset), lambda: lost.is_set(), is_draining)
     except errors.LeaseLost as error:
@@ -100,10 +102,12 @@ class _Work:
             return self._succeed(source, walk, reason)
         with closing(reader.read(source, walk, self.batch.position)) as pages:  # type: ignore[type-var]
             for page in pages:
-                self._store(source, walk, page)
+                is_cancelled = self._store(source, walk, page)
                 reason = reason or (None if page.complete else page.reason or "a page was cut")
                 if page.next is None:
                     return self._succeed(source, walk, reason)
+                if is_cancelled:
+                    return self.cancel()
                 if is_lost():
                     raise errors.LeaseLost(f"batch {self.batch.id} was taken over")
                 if is_draining():
@@ -127,11 +131,13 @@ class _Work:
             batches.begin(tx, batch, walk_document(walk))
         return found[0], walk
 
-    def _store(self, source: Source, walk: Walk, page: Page) -> None:
+    def _store(self, source: Source, walk: Walk, page: Page) -> bool:
+        """Store a page; returns whether somebody wants the run to end."""
         with self.postgres.transaction() as tx:
-            batches.checkpoint(tx, self.batch, page, self.bounds.lease_seconds)
+            is_cancelled = batches.checkpoint(tx, self.batch, page, self.bounds.lease_seconds)
             records.write(tx, source, page.records, walk.started_at)
         telemetry.RECORDS_WRITTEN.labels(self.batch.provider, self.batch.dataset).inc(page.counted)
+        return is_cancelled
 
     def _succeed(self, source: Source, walk: Walk, reason: str | None) -> str:
         batch, is_complete = self.batch, reason is None
@@ -154,6 +160,12 @@ class _Work:
                 raise errors.LeaseLost(f"batch {batch.id} was taken over")
             runs.release(tx, batch.org_id, batch.provider, self.bounds.cap)
         return reason
+
+    def cancel(self) -> str:
+        """Close the batch where it stands, because somebody wants its run to end; its pages stay."""
+        end = BatchEnd(BatchState.CANCELLED, is_complete=False, error_class="cancelled", error="its run was cancelled")
+        with self.postgres.transaction() as tx:
+            return "cancelled" if batches.close(tx, self.batch.id, self.batch.owner, end) else "lost"
 
     def fail(self, error: errors.DevHopsError) -> str:
         """Close the batch as failed and tell its source, where the fault is the source's."""

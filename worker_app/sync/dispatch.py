@@ -1,113 +1,176 @@
 """Gate 1: each due slot becomes exactly one run. One transaction claims, decides and writes; the relay publishes after it.
 
 The tick may run at any time, on several workers at once: the key (job, slot) decides, not a leader. Due-ness is the
-database's clock, the slot is never "now", and nothing here looks at how an earlier run ended.
+database's clock, the slot is never "now", and nothing here looks at how an earlier run ended. A job that cannot be decided
+or written is set aside with its reason, and the others go on.
 """
 
 import hashlib
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import takewhile
+from itertools import pairwise
 from uuid import UUID
+
+import structlog
 
 from worker_app import errors, jobs
 from worker_app.jobs import DueJob, Slot
 from worker_app.store import schedules
-from worker_app.store.postgres import Postgres
+from worker_app.store.postgres import Postgres, Transaction
+from worker_app.store.schedules import Minted
 from worker_app.sync import cron
 
 BUDGET_SECONDS = 20.0  # a tick goes on claiming for this long
+LOOKS_AGAIN = 5  # at what others hold: an edit of a moment must not cost a slot the time to the next tick
+LOOK_SECONDS = 0.2
 DECIDE_SECONDS = 1.0  # one batch decides for this long; what is decided is written, the rest stays due
 FRESH_SECONDS = 600  # catch-up `none`: an older slot is history
 
+log = structlog.get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """What the tick decided about one job: its slots for the ledger, by time, and its first slot after now."""
+
+    job_id: UUID
+    slots: tuple[Slot, ...]
+    next_at: datetime
+
+
+@dataclass(slots=True)
 class Tick:
     """What one tick did, as counts."""
 
-    slots: int = 0
-    minted: int = 0
-    repeated: int = 0
-    quarantined: int = 0
     claims: int = 0
+    due: int = 0  # jobs
+    written: Minted = field(default_factory=Minted)
+    quarantined: int = 0
+
+    @property
+    def minted(self) -> int:
+        """Slots that became a run."""
+        return self.written.minted
+
+    @property
+    def repeated(self) -> int:
+        """Slots that the ledger held already."""
+        return self.written.repeated
 
 
 def tick(postgres: Postgres, dispatcher: str, batch: int = schedules.CLAIM_SIZE) -> Tick:
     """Serve every due slot. Raises StoreAway when Postgres does not answer; what was committed stays."""
-    done, deadline = Tick(), time.monotonic() + BUDGET_SECONDS
+    done, deadline, looks = Tick(), time.monotonic() + BUDGET_SECONDS, 0
     while time.monotonic() < deadline:
-        step = _claim_and_mint(postgres, dispatcher, batch)
-        if step is None:
+        if _claim_and_mint(postgres, dispatcher, batch, done):
+            done.claims += 1
+        elif looks < LOOKS_AGAIN and _is_held_by_others(postgres):
+            looks += 1
+            time.sleep(LOOK_SECONDS)
+        else:
             break
-        done = Tick(
-            slots=done.slots + step.slots,
-            minted=done.minted + step.minted,
-            repeated=done.repeated + step.repeated,
-            quarantined=done.quarantined + step.quarantined,
-            claims=done.claims + 1,
-        )
     return done
 
 
-def _claim_and_mint(postgres: Postgres, dispatcher: str, batch: int) -> Tick | None:
+def _is_held_by_others(postgres: Postgres) -> bool:
+    """Whether something is due that the claim passed by, because somebody else, an edit perhaps, has it locked just now."""
+    with postgres.transaction() as tx:
+        return schedules.has_due(tx)
+
+
+def _claim_and_mint(postgres: Postgres, dispatcher: str, batch: int, done: Tick) -> bool:
+    """Serve one claim in one transaction; False where nothing is due."""
     with postgres.transaction() as tx:
         now, due = schedules.claim_due(tx, batch)
         if now is None:
-            return None
-        decided: list[Slot] = []
-        faults = 0
-        deadline = time.monotonic() + DECIDE_SECONDS
-        for job in due:
-            if time.monotonic() > deadline and decided:
-                break
-            try:
-                found, next_at = due_slots(job, now)
-            except (errors.UsageError, ValueError, KeyError, OSError) as error:
-                schedules.quarantine(tx, job.id, f"{type(error).__name__}: {error}")
-                faults += 1
-                continue
-            if found:
-                decided += found
-            else:
-                schedules.stamp(tx, job.id, next_at)
-        minted = schedules.mint(tx, decided, dispatcher) if decided else schedules.Minted(0, 0, 0, 0)
-    return Tick(slots=minted.slots, minted=minted.minted, repeated=minted.repeated, quarantined=faults)
+            return False
+        decisions, faults = _decide(due, now)
+        faults += _write(tx, decisions, dispatcher, done)
+        for job_id, fault in faults:
+            schedules.quarantine(tx, job_id, fault)
+    for job_id, fault in faults:
+        log.error("schedule.quarantined", job_id=str(job_id), fault=fault)
+    done.due += len(due)
+    done.quarantined += len(faults)
+    return True
 
 
-def due_slots(job: DueJob, now: datetime) -> tuple[list[Slot], datetime]:
-    """The slots of `job` that the ledger gets, by its catch-up rule, and its first slot after `now`.
+def _decide(due: Sequence[DueJob], now: datetime) -> tuple[list[Decision], list[tuple[UUID, str]]]:
+    """Decide about as many jobs as the time allows, one at least. Also the jobs that cannot be decided, with the reason."""
+    decisions: list[Decision] = []
+    faults: list[tuple[UUID, str]] = []
+    deadline = time.monotonic() + DECIDE_SECONDS
+    for job in due:
+        if decisions and time.monotonic() > deadline:
+            break
+        try:
+            decisions.append(decide(job, now))
+        except Exception as error:  # noqa: BLE001 - pure code over one row: whatever it raises is this row's fault
+            faults.append((job.id, f"{type(error).__name__}: {error}"))
+    return decisions, faults
 
-    Raises UsageError, KeyError or ValueError for a line or a zone that does not parse.
-    """
-    oldest = max(job.next_run_at, now - job.catchup_window)
-    start = oldest - timedelta(minutes=1)
-    due = list(takewhile(lambda slot: slot <= now, cron.slots(job.cron, job.tz, start)))
-    next_at = cron.next_after(job.cron, job.tz, now)
-    if not due:
-        return [], next_at
-    if job.catchup == "all":
-        kept = due[-job.catchup_max :]
+
+def _write(tx: Transaction, decisions: Sequence[Decision], dispatcher: str, done: Tick) -> list[tuple[UUID, str]]:
+    """Write the decisions; where Postgres refuses a row, in halves, until it stands alone. Returns the refused jobs."""
+    if not decisions:
+        return []
+    try:
+        written = schedules.mint(
+            tx,
+            [slot for decision in decisions for slot in decision.slots],
+            [(decision.job_id, decision.next_at) for decision in decisions],
+            dispatcher,
+        )
+    except errors.RowRefused as error:
+        if len(decisions) == 1:
+            return [(decisions[0].job_id, str(error))]
+        middle = len(decisions) // 2
         return [
-            _slot(job, slot, now, next_at, is_minted=True, skipped=len(due) - len(kept) if index == 0 else 0)
-            for index, slot in enumerate(kept)
-        ], next_at
-    is_fresh = now - due[-1] <= timedelta(seconds=FRESH_SECONDS)
-    is_minted = job.catchup == "latest" or is_fresh
-    return [_slot(job, due[-1], now, next_at, is_minted=is_minted, skipped=len(due) - 1)], next_at
+            fault for half in (decisions[:middle], decisions[middle:]) for fault in _write(tx, half, dispatcher, done)
+        ]
+    done.written += written
+    return []
 
 
-def _slot(job: DueJob, slot: datetime, now: datetime, next_at: datetime, *, is_minted: bool, skipped: int) -> Slot:
-    gap = (next_at - slot).total_seconds()
-    return Slot(
-        job_id=job.id,
-        scheduled_for=slot,
-        run_id=jobs.run_id(job.id, slot),
-        is_minted=is_minted,
-        skipped_slots=skipped,
-        send_at=now + timedelta(seconds=jitter(job.id, slot, min(job.max_jitter_seconds, int(gap)))),
-        next_at=next_at,
+def decide(job: DueJob, now: datetime) -> Decision:
+    """The slots of `job` that the ledger gets by its catch-up rule: at most one, or `catchup_max` where all are caught up.
+
+    Raises UsageError, ValueError or LookupError for a line or a zone that does not parse.
+    """
+    next_at = cron.next_after(job.cron, job.tz, now)
+    oldest = now - job.catchup_window
+    due = cron.slots_between(job.cron, job.tz, max(job.next_run_at, oldest), now)
+    if due and job.catchup == "all":
+        kept, is_minted = due[-job.catchup_max :], True
+    elif due:
+        kept = due[-1:]
+        is_minted = job.catchup == "latest" or now - due[-1] <= timedelta(seconds=FRESH_SECONDS)
+    elif job.next_run_at < oldest:
+        kept, is_minted = [job.next_run_at], False  # older than the window: history, and the ledger says so
+    else:
+        kept, is_minted = [], False
+    folded = len(due) - len(kept) if due else 0
+    return Decision(
+        job.id,
+        tuple(
+            Slot(
+                job_id=job.id,
+                scheduled_for=slot,
+                run_id=jobs.run_id(job.id, slot),
+                is_minted=is_minted,
+                skipped_slots=0 if index else folded,
+                send_at=now + timedelta(seconds=_jitter(job, slot, after)),
+            )
+            for index, (slot, after) in enumerate(pairwise([*kept, next_at]))
+        ),
+        next_at,
     )
+
+
+def _jitter(job: DueJob, slot: datetime, following: datetime) -> int:
+    return jitter(job.id, slot, min(job.max_jitter_seconds, int((following - slot).total_seconds())))
 
 
 def jitter(job_id: UUID, slot: datetime, most_seconds: int) -> int:

@@ -9,6 +9,7 @@ from worker_app.providers import registry
 from worker_app.records import Source
 from worker_app.store import runs, sources
 from worker_app.store.postgres import Postgres, Transaction
+from worker_app.sync import promote
 
 
 def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int, cap: int, max_batches: int) -> int | None:
@@ -25,8 +26,12 @@ def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int, cap: int, max_b
         if len(batches) > max_batches:
             message = f"the run has {len(batches)} batches and the most is {max_batches}; split its schedule by source"
             runs.close(tx, run_id, owner, RunState.FAILED, message, errors.UsageError.__name__)
-            return 0
-        return runs.plan(tx, claimed, owner, batches, cap)
+            armed = 0
+        else:
+            armed = runs.plan(tx, claimed, owner, batches, cap)
+    if not armed:  # closed at once, or its batches wait for places
+        promote.after(postgres, claimed.job_id)
+    return armed
 
 
 def plan(claimed: Run, wanted: Iterable[Source], datasets: Sequence[str]) -> list[NewBatch]:

@@ -1,20 +1,25 @@
-"""Rescue: what a dead process left is found and goes on. It does not count on the broker to deliver anything again.
+"""Rescue: what a dead process or a lost Redis left is found and goes on. It does not count on the broker to deliver again.
 
 Every step is its own short transaction that skips what others hold, so it may run anywhere, at any time, several times.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from uuid import UUID, uuid4
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
 
 import redis
 
-from worker_app import jobs, retry
+from worker_app import errors, retry
 from worker_app.jobs import BatchEnd, BatchState
 from worker_app.store import batches, rescue, runs
-from worker_app.store.postgres import Postgres
+from worker_app.store.postgres import Postgres, Transaction
+from worker_app.sync import promote
 
 EPOCH_KEY = "dev-hops/epoch"
 EPOCH_SECONDS = 7 * 24 * 3600
+MOST_STEPS = 200  # of 500 rows each; what is left then, the next sweep finds
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class Rescued:
     rearmed: int = 0
     lost: int = 0
     recounted: int = 0
+    cancelled: int = 0
     released: int = 0
     promoted: int = 0
 
@@ -37,29 +43,31 @@ class Rescued:
 
 
 def sweep(postgres: Postgres, client: redis.Redis, *, cap: int, visibility_timeout_seconds: int) -> Rescued:
-    """One sweep over everything. Raises StoreAway or redis-py's ConnectionError; the next sweep goes on."""
-    with postgres.transaction() as tx:
-        found_runs = rescue.rearm_runs(tx, retry.MAX_ATTEMPTS)
-    with postgres.transaction() as tx:
-        found_batches = rescue.rearm_batches(tx, retry.MAX_ATTEMPTS)
-    exhausted = _fail_exhausted(postgres)
-    rearmed = _rearm_waiting(postgres, client, 2 * visibility_timeout_seconds)
-    with postgres.transaction() as tx:
-        recounted = rescue.recount(tx)
-    with postgres.transaction() as tx:
-        lost = rescue.lose_late_runs(tx)
-    released = _release(postgres, cap)
-    promoted = _promote(postgres)
+    """One sweep over everything. Raises StoreAway or redis-py's errors; the next sweep goes on."""
     return Rescued(
-        runs=found_runs,
-        batches=found_batches,
-        exhausted=exhausted,
-        rearmed=rearmed,
-        lost=lost,
-        recounted=recounted,
-        released=released,
-        promoted=promoted,
+        runs=_repeat(postgres, lambda tx: rescue.rearm_runs(tx, retry.MAX_ATTEMPTS)),
+        batches=_repeat(postgres, lambda tx: rescue.rearm_batches(tx, retry.MAX_ATTEMPTS)),
+        exhausted=_fail_exhausted(postgres),
+        lost=_repeat(postgres, rescue.lose_late_runs),
+        recounted=_repeat(postgres, rescue.recount),
+        cancelled=_cancel(postgres, cap),
+        released=_release(postgres, cap),
+        promoted=promote.waiting_slots(postgres),
+        # the last, since it alone needs Redis: the others go on where that is away
+        rearmed=_rearm_waiting(postgres, client, timedelta(seconds=2 * visibility_timeout_seconds)),
     )
+
+
+def _repeat(postgres: Postgres, step: Callable[[Transaction], int]) -> int:
+    """A step until it finds nothing more, each time in a transaction of its own; returns how many it found."""
+    total = 0
+    for _ in range(MOST_STEPS):
+        with postgres.transaction() as tx:
+            found = step(tx)
+        total += found
+        if not found:
+            break
+    return total
 
 
 def _fail_exhausted(postgres: Postgres) -> int:
@@ -78,19 +86,46 @@ def _fail_exhausted(postgres: Postgres) -> int:
     return len(taken)
 
 
-def _rearm_waiting(postgres: Postgres, client: redis.Redis, age_seconds: int) -> int:
-    """Arm what waits for a lost message. A Redis that was emptied is known by its epoch, which only we write."""
+def _rearm_waiting(postgres: Postgres, client: redis.Redis, patience: timedelta) -> int:
+    """Arm what waits for a lost message: all of it where Redis lost what it held, else what has waited for very long.
+
+    The new epoch is written after the last message is owed, so that a sweep that dies in the middle is begun again.
+    """
+    epoch = _epoch(client)
+    with postgres.transaction() as tx:
+        now, known = rescue.now(tx), rescue.redis_epoch(tx)
+    armed_before = now - patience if epoch == known else now
+    rearmed = _repeat(postgres, lambda tx: rescue.rearm_waiting(tx, armed_before))
+    if epoch != known:
+        with postgres.transaction() as tx:
+            rescue.set_redis_epoch(tx, epoch)
+    return rearmed
+
+
+def _epoch(client: redis.Redis) -> str:
+    """What changes when Redis may have lost messages: our key is gone when it was emptied, and a server that was started
+    anew, or took over, has another run id, whatever it could read back from its disk or had received from its leader.
+    """
     client.set(EPOCH_KEY, str(uuid4()), nx=True, ex=EPOCH_SECONDS)
     client.expire(EPOCH_KEY, EPOCH_SECONDS)
     value = client.get(EPOCH_KEY) or b""
-    epoch = value.decode() if isinstance(value, bytes) else str(value)
+    token = value.decode() if isinstance(value, bytes) else str(value)
+    server: Any = client.info("server")
+    return f"{server.get('run_id', '')}/{token}"
+
+
+def _cancel(postgres: Postgres, cap: int) -> int:
     with postgres.transaction() as tx:
-        known = rescue.redis_epoch(tx)
-        was_emptied = known is not None and known != epoch
-        rearmed = rescue.rearm_waiting(tx, age_seconds=age_seconds, redis_was_emptied=was_emptied)
-        if known != epoch:
-            rescue.set_redis_epoch(tx, epoch)
-    return rearmed
+        asked = rescue.cancelled_runs(tx)
+    done = 0
+    for run_id in asked:
+        try:
+            with postgres.transaction() as tx:
+                runs.cancel(tx, run_id, cap)
+            done += 1
+        except errors.Conflict:
+            continue  # it has ended by itself meanwhile
+    return done
 
 
 def _release(postgres: Postgres, cap: int) -> int:
@@ -102,13 +137,3 @@ def _release(postgres: Postgres, cap: int) -> int:
             runs.lock_cap(tx, org_id, provider)
             released += runs.release(tx, org_id, provider, cap)
     return released
-
-
-def _promote(postgres: Postgres) -> int:
-    with postgres.transaction() as tx:
-        free = rescue.free_buffered(tx)
-        for slot in free:
-            run_id: UUID = jobs.run_id(slot.job_id, slot.slot)
-            rescue.mint_buffered(tx, slot, run_id)
-            rescue.clear_buffered(tx, slot.job_id)
-    return len(free)

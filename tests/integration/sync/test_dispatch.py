@@ -130,3 +130,54 @@ def test_order_is_checked_before_it_is_written(postgres: Postgres) -> None:
     assert [slot.utc for slot in slots] == sorted(slot.utc for slot in slots)
     assert slots[0].utc == added.next_run_at
     assert slots[0].local.endswith(("+01:00", "+02:00"))
+
+
+def test_row_that_postgres_refuses_is_set_aside_and_the_other_499_are_served(postgres: Postgres) -> None:
+    made = seed(postgres)
+    every = [schedule(postgres, made) for _ in range(500)]
+    bad = every[123]
+    execute(postgres, f"ALTER TABLE sync_runs ADD CONSTRAINT refuses CHECK (job_id IS DISTINCT FROM '{bad}'::uuid)")
+    done = dispatch.tick(postgres, "test")
+    assert (done.minted, done.quarantined) == (499, 1)
+    assert column(
+        postgres, "SELECT id FROM scheduled_jobs WHERE fault LIKE '%refuses%' AND quarantined_until > now()"
+    ) == [bad]
+    assert column(postgres, "SELECT count(*) FROM schedule_occurrences WHERE job_id = :id", id=bad) == [0]
+    assert dispatch.tick(postgres, "test") == dispatch.Tick()
+
+
+def test_quarantine_grows_with_each_fault_and_ends_with_the_first_slot_that_is_served(postgres: Postgres) -> None:
+    bad = schedule(postgres, seed(postgres))
+    execute(postgres, "UPDATE scheduled_jobs SET tz = 'Mars/Olympus'")
+    minutes = []
+    for _ in range(3):
+        assert dispatch.tick(postgres, "test").quarantined == 1
+        minutes += column(
+            postgres, "SELECT round(extract(epoch FROM quarantined_until - now()) / 60)::int FROM scheduled_jobs"
+        )
+        execute(postgres, "UPDATE scheduled_jobs SET quarantined_until = now()")
+    assert minutes == [5, 10, 20]
+    execute(postgres, "UPDATE scheduled_jobs SET tz = 'UTC' WHERE id = :id", id=bad)
+    assert dispatch.tick(postgres, "test").minted == 1
+    assert column(postgres, "SELECT fault FROM scheduled_jobs WHERE fault_count = 0 AND quarantined_until IS NULL") == [
+        None
+    ]
+
+
+def test_slot_that_displaces_a_waiting_one_counts_it(postgres: Postgres) -> None:
+    job_id = schedule(postgres, seed(postgres), overlap="buffer_one")
+    dispatch.tick(postgres, "test")
+    for minutes in (10, 5):
+        execute(postgres, f"UPDATE schedule_occurrences SET scheduled_for = scheduled_for - interval '{minutes} days'")
+        execute(
+            postgres, "UPDATE sync_runs SET scheduled_for = scheduled_for - interval '1 day', id = gen_random_uuid()"
+        )
+        execute(
+            postgres,
+            "UPDATE scheduled_jobs SET next_run_at = next_run_at - interval '5 minutes' WHERE id = :id",
+            id=job_id,
+        )
+        assert dispatch.tick(postgres, "test").written.buffered == 1
+    assert column(
+        postgres, "SELECT skipped_slots FROM schedule_occurrences WHERE outcome = 'buffered' ORDER BY scheduled_for"
+    ) == [0, 1]

@@ -164,7 +164,7 @@ def test_message_of_the_relay_is_the_one_that_celery_would_send(redis_client: re
     app.close()
 
 
-def _comparable(raw: bytes) -> dict[str, Any]:
+def _comparable(raw: bytes | str) -> dict[str, Any]:
     """A message without what is new in each one: its delivery tag, its age, and the address for a result that it ignores."""
     message: dict[str, Any] = json.loads(raw)
     message["properties"] = {

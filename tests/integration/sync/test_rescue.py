@@ -118,3 +118,38 @@ def test_message_that_was_lost_long_ago_is_armed_again(postgres: Postgres, redis
     published(postgres)
     execute(postgres, "UPDATE sync_runs SET armed_at = now() - interval '3 hours'")
     assert sweep(postgres, redis_client).rearmed == 1
+
+
+def test_redis_that_was_started_anew_brings_every_waiting_message_back(
+    postgres: Postgres, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep(postgres, redis_client)
+    manual_run(postgres, seed(postgres))
+    published(postgres)
+    assert sweep(postgres, redis_client).rearmed == 0
+    monkeypatch.setattr(
+        redis_client, "info", lambda _: {"run_id": "another"}
+    )  # its key may have come back from its disk
+    assert sweep(postgres, redis_client).rearmed == 1
+    assert sweep(postgres, redis_client).rearmed == 0
+
+
+def test_rescue_goes_on_in_postgres_while_redis_is_away(postgres: Postgres) -> None:
+    manual_run(postgres, seed(postgres))
+    execute(
+        postgres,
+        "UPDATE sync_runs SET state = 'planning', lease_owner = gen_random_uuid(), lease_until = now() - interval '1 s'",
+    )
+    with pytest.raises(redis.RedisError):
+        sweep(postgres, redis.Redis(port=1))
+    assert column(postgres, "SELECT state FROM sync_runs") == ["queued"]
+
+
+def test_cancelled_run_whose_canceller_died_is_ended(postgres: Postgres, redis_client: redis.Redis) -> None:
+    run_id = manual_run(postgres, seed(postgres))
+    plan.run(postgres, run_id, lease_seconds=60, cap=8, max_batches=10)
+    execute(postgres, "UPDATE sync_runs SET cancel_requested_at = now()")
+    assert sweep(postgres, redis_client).cancelled == 1
+    assert column(postgres, "SELECT state FROM sync_runs") == ["finishing"]
+    assert column(postgres, "SELECT state FROM sync_batches") == ["cancelled"]
+    assert sweep(postgres, redis_client).cancelled == 0

@@ -46,6 +46,7 @@ def test_two_beats_send_as_one_and_the_second_goes_on_when_the_first_ends(
     assert {item["headers"]["task"] for item in sent(redis_client)} == {
         "worker_app.tasks.dispatch_scheduled_syncs",
         "worker_app.tasks.rescue",
+        "worker_app.tasks.prune",
     }
     assert all(item["headers"]["expires"] is None and item["headers"]["eta"] is None for item in sent(redis_client))
     assert not list(service.folder.rglob("celerybeat*"))

@@ -27,22 +27,23 @@ def due(**changes: Any) -> DueJob:
 
 
 def test_one_due_slot_is_minted_under_its_own_id() -> None:
-    (slot,), next_at = dispatch.due_slots(due(), NOW)
+    decided = dispatch.decide(due(), NOW)
+    (slot,) = decided.slots
     assert slot.scheduled_for == datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
     assert slot.run_id == jobs.run_id(JOB, slot.scheduled_for)
     assert (slot.is_minted, slot.skipped_slots, slot.send_at) == (True, 0, NOW)
-    assert next_at == slot.next_at == datetime(2026, 6, 1, 12, 5, tzinfo=UTC)
+    assert (decided.job_id, decided.next_at) == (JOB, datetime(2026, 6, 1, 12, 5, tzinfo=UTC))
 
 
 def test_after_an_outage_latest_mints_the_newest_and_counts_the_others() -> None:
-    (slot,), _ = dispatch.due_slots(due(next_run_at=NOW.replace(second=0) - timedelta(hours=26)), NOW)
+    (slot,) = dispatch.decide(due(next_run_at=NOW.replace(second=0) - timedelta(hours=26)), NOW).slots
     assert slot.scheduled_for == datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
     assert slot.skipped_slots == 26 * 12 - 1
 
 
 def test_all_mints_the_newest_slots_up_to_its_maximum() -> None:
     start = datetime(2026, 5, 31, 10, 0, tzinfo=UTC)
-    slots, _ = dispatch.due_slots(due(catchup="all", next_run_at=start), NOW)
+    slots = dispatch.decide(due(catchup="all", next_run_at=start), NOW).slots
     assert len(slots) == 24
     assert slots[-1].scheduled_for == datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
     assert [slot.skipped_slots for slot in slots] == [26 * 12 + 1 - 24, *[0] * 23]
@@ -50,30 +51,35 @@ def test_all_mints_the_newest_slots_up_to_its_maximum() -> None:
 
 
 def test_none_mints_a_fresh_slot_and_only_records_an_old_one() -> None:
-    (fresh,), _ = dispatch.due_slots(due(catchup="none"), NOW)
-    (old,), _ = dispatch.due_slots(
+    (fresh,) = dispatch.decide(due(catchup="none"), NOW).slots
+    (old,) = dispatch.decide(
         due(catchup="none", cron="0 * * * *", next_run_at=NOW - timedelta(hours=3)), NOW + timedelta(minutes=20)
-    )
+    ).slots
     assert (fresh.is_minted, old.is_minted) == (True, False)
 
 
 def test_slots_older_than_the_window_are_not_looked_at() -> None:
-    (slot,), _ = dispatch.due_slots(due(catchup_window=timedelta(hours=1), next_run_at=NOW - timedelta(days=300)), NOW)
+    (slot,) = dispatch.decide(due(catchup_window=timedelta(hours=1), next_run_at=NOW - timedelta(days=300)), NOW).slots
     assert slot.skipped_slots == 11
 
 
-def test_job_that_has_no_slot_in_its_window_only_moves_on() -> None:
-    slots, next_at = dispatch.due_slots(
-        due(cron="0 0 1 1 *", catchup_window=timedelta(hours=1), next_run_at=NOW - timedelta(days=200)), NOW
-    )
-    assert slots == []
-    assert next_at == datetime(2027, 1, 1, tzinfo=UTC)
+def test_slot_older_than_the_window_is_written_down_as_skipped() -> None:
+    missed = datetime(2026, 1, 1, tzinfo=UTC)
+    decided = dispatch.decide(due(cron="0 0 1 1 *", catchup_window=timedelta(days=7), next_run_at=missed), NOW)
+    (slot,) = decided.slots
+    assert (slot.scheduled_for, slot.is_minted, slot.skipped_slots) == (missed, False, 0)
+    assert decided.next_at == datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def test_job_whose_stamp_is_no_slot_only_moves_on() -> None:
+    decided = dispatch.decide(due(cron="0 0 1 1 *", next_run_at=NOW - timedelta(days=1)), NOW)
+    assert (decided.slots, decided.next_at) == ((), datetime(2027, 1, 1, tzinfo=UTC))
 
 
 @pytest.mark.parametrize("changes", [{"tz": "Mars/Olympus"}, {"cron": "nonsense"}, {"cron": "99 * * * *"}])
 def test_broken_row_raises_what_the_tick_quarantines(changes: dict[str, str]) -> None:
     with pytest.raises((errors.UsageError, ValueError, KeyError, OSError)):
-        dispatch.due_slots(due(**changes), NOW)
+        dispatch.decide(due(**changes), NOW)
 
 
 def test_jitter_is_stable_spread_and_bounded() -> None:
@@ -85,5 +91,5 @@ def test_jitter_is_stable_spread_and_bounded() -> None:
 
 
 def test_jitter_never_exceeds_the_gap_to_the_next_slot() -> None:
-    (slot,), _ = dispatch.due_slots(due(max_jitter_seconds=86_400), NOW)
+    (slot,) = dispatch.decide(due(max_jitter_seconds=86_400), NOW).slots
     assert NOW <= slot.send_at < NOW + timedelta(minutes=5)

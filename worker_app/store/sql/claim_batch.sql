@@ -16,4 +16,4 @@ WHERE b.id = :batch_id
                     AND y.state = 'running' AND y.lease_until >= now() AND y.id <> b.id)
 RETURNING b.id, b.run_id, b.org_id, b.provider, b.source_id, b.dataset, b.attempt, b.walk, b.cursor ->> 'position' AS position,
           coalesce((b.cursor ->> 'is_over')::boolean, false) AS is_over, b.incomplete_reason,
-          now() AS claimed_at
+          now() AS claimed_at, (SELECT r.cancel_requested_at IS NOT NULL FROM sync_runs r WHERE r.id = b.run_id) AS is_cancelled

@@ -19,6 +19,7 @@ r AS (
 pick AS MATERIALIZED (
   SELECT id FROM sync_batches
   WHERE org_id = (SELECT org_id FROM b) AND provider = (SELECT provider FROM b) AND state = 'planned'
+    AND (not_before IS NULL OR not_before <= now())
   ORDER BY (queue = 'backfill'), (attempt = 0), created_at, id LIMIT 1 FOR UPDATE SKIP LOCKED),
 q AS (
   UPDATE sync_batches s SET state = 'queued', armed_at = now(), wakes = s.wakes + 1

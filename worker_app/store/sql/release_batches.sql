@@ -2,7 +2,7 @@
 -- holds the cap key. Redis then holds about cap messages per (organisation, provider); the rest waits here.
 WITH pick AS MATERIALIZED (
   SELECT id FROM sync_batches
-  WHERE org_id = :org_id AND provider = :provider AND state = 'planned'
+  WHERE org_id = :org_id AND provider = :provider AND state = 'planned' AND (not_before IS NULL OR not_before <= now())
   ORDER BY (queue = 'backfill'), (attempt = 0), created_at, id
   LIMIT greatest(0, :cap - (SELECT count(*) FROM sync_batches x
                             WHERE x.org_id = :org_id AND x.provider = :provider AND x.state IN ('queued', 'running', 'deferred')))

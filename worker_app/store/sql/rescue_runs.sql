@@ -1,7 +1,9 @@
 -- Runs whose lease ran out while they were planned, finished or computed: armed again; at five attempts they fail.
 WITH over AS MATERIALIZED (
   SELECT id FROM sync_runs
-  WHERE state IN ('planning', 'running', 'finishing') AND lease_until < now()
+  WHERE state IN ('planning', 'running', 'finishing')
+    AND (lease_until < now()
+         OR lease_until IS NULL AND (state = 'planning' OR state = 'running' AND kind IN ('metrics', 'report')))
   ORDER BY id LIMIT 500 FOR UPDATE SKIP LOCKED),
 u AS (
   UPDATE sync_runs r
@@ -18,7 +20,8 @@ o AS (
   SELECT 'run/' || u.id || '/' || t.step || '/' || u.wakes, u.org_id, t.task, t.queue, jsonb_build_object('run_id', u.id)
   FROM u JOIN (VALUES ('sync', 'queued', 'dispatch', 'dispatch_sync_run', 'sync'),
                       ('sync', 'finishing', 'finish', 'finish_sync_run', 'sync'),
-                      ('metrics', 'queued', 'dispatch', 'compute_daily_metrics', 'metrics')) AS t (kind, state, step, task, queue)
+                      ('metrics', 'queued', 'dispatch', 'compute_daily_metrics', 'metrics'),
+                      ('report', 'queued', 'dispatch', 'render_report', 'reports')) AS t (kind, state, step, task, queue)
     ON t.kind = u.kind AND t.state = u.state
   RETURNING id)
 SELECT (SELECT count(*) FROM u) AS rescued, (SELECT count(*) FROM o) AS armed
