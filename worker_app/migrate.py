@@ -23,6 +23,7 @@ from sqlalchemy.exc import OperationalError
 from worker_app import errors
 from worker_app.store import postgres, schema
 from worker_app.store.schema import Ledger, Step
+from worker_app.sync import engine as cron_engine
 
 LOCK_WAIT_SECONDS = 900.0  # a job that waits longer has a dead peer or an endless migration before it
 LOCK_POLL_SECONDS = 0.5
@@ -150,7 +151,22 @@ def _upgrade(engine: Engine, report: Callable[[str], None]) -> int:
         _apply(engine, step, report)
         with engine.begin() as connection:
             schema.finish(connection, "postgres", step.number)
+    _recompute_slots(engine, report)
     return len(pending)
+
+
+def _recompute_slots(engine: Engine, report: Callable[[str], None]) -> None:
+    """Next slots by this program's cron engine, where an older one had computed them; short steps, safe to repeat."""
+    total = 0
+    while True:
+        with engine.begin() as connection:
+            now = connection.execute(text("SELECT now()")).scalar_one()
+            found = cron_engine.recompute(connection, now)
+        if not found:
+            break
+        total += found
+    if total:
+        report(f"computed the next slots of {total} schedules anew: the cron library or the time zones are newer")
 
 
 def _apply(engine: Engine, step: Step, report: Callable[[str], None]) -> None:

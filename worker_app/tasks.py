@@ -29,6 +29,7 @@ def dispatch_scheduled_syncs(*, epoch: int = 0) -> None:
     if 0 < epoch < fence.current_epoch(current.locks, "beat"):
         telemetry.BEAT_STALE_TICKS.inc()
         return
+    telemetry.CLOCK_SKEW.set(time.time() - current.postgres.now().timestamp())
     done = dispatch.tick(current.postgres, current.name)
     _tell(done)
     current.wake_relay()

@@ -76,6 +76,9 @@ IDLE_DUE_WINDOWS = _counter(
 DISPATCH_LAST_TICK = _gauge(
     WORKER, "dispatch_last_tick_timestamp_seconds", "When this process last served a tick; 0: not yet. Take the newest"
 )
+CLOCK_SKEW = _gauge(
+    WORKER, "clock_skew_seconds", "Clock of this host minus the database's, at the last tick; nothing is decided by it"
+)
 SCHEDULES_FAULTED = _counter("schedules_faulted_total", "Scheduled jobs set aside with a fault")
 DUPLICATE_MESSAGES = _counter("duplicate_messages_total", "Messages whose row had been taken or closed", "task")
 BATCHES = _counter("sync_batches_total", "Ends of one lease of a batch", "provider", "dataset", "result")
@@ -92,6 +95,10 @@ QUEUE_CONSUMERS = _gauge(EXPORTER, "queue_consumers", "Workers that consume a qu
 OUTBOX_ROWS = _gauge(EXPORTER, "outbox_rows", "Messages that the outbox owes")
 OUTBOX_OLDEST_AGE = _gauge(EXPORTER, "outbox_oldest_age_seconds", "Age of the oldest message that the outbox owes")
 SCHEDULE_LAG = _gauge(EXPORTER, "schedule_lag_seconds", "Age of the oldest slot that is due and not served")
+SCHEDULES_QUARANTINED = _gauge(EXPORTER, "schedules_quarantined", "Scheduled jobs that are set aside with a fault")
+RUNS_STUCK = _gauge(
+    EXPORTER, "runs_stuck", "Open runs past their deadline, or whose lease has been over for more than ten minutes"
+)
 SCHEMA_VERSION = _gauge(EXPORTER, "schema_version", "Newest finished schema change", "store")
 SCHEMA_CURRENT = _gauge(EXPORTER, "schema_current", "1 while the schema is what this program needs")
 EXPORTER_UP = _gauge(EXPORTER, "exporter_up", "1 while a source of the exporter answers", "source")

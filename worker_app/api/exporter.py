@@ -23,7 +23,13 @@ CACHE_SECONDS = 5.0  # two Prometheis and a person together cost one look at the
 SOURCE_SECONDS = 2.0  # each; both together stay below the 10 s that a scrape waits
 QUEUE_GAUGES = (telemetry.QUEUE_READY, telemetry.QUEUE_OLDEST_AGE, telemetry.QUEUE_RUNNING, telemetry.QUEUE_CONSUMERS)
 SCHEMA_GAUGES = (telemetry.SCHEMA_VERSION, telemetry.SCHEMA_CURRENT)
-WORK_GAUGES = (telemetry.OUTBOX_ROWS, telemetry.OUTBOX_OLDEST_AGE, telemetry.SCHEDULE_LAG)
+WORK_GAUGES = (
+    telemetry.OUTBOX_ROWS,
+    telemetry.OUTBOX_OLDEST_AGE,
+    telemetry.SCHEDULE_LAG,
+    telemetry.RUNS_STUCK,
+    telemetry.SCHEDULES_QUARANTINED,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -94,9 +100,12 @@ class Exporter(Collector):
         with self._postgres.transaction() as tx:
             backlog = outbox.backlog(tx)
             lag = overview.schedule_lag_seconds(tx)
+            stuck, quarantined = overview.stuck_runs(tx), overview.quarantined_schedules(tx)
         telemetry.OUTBOX_ROWS.set(backlog.rows)
         telemetry.OUTBOX_OLDEST_AGE.set(backlog.oldest_age_seconds)
         telemetry.SCHEDULE_LAG.set(lag)
+        telemetry.RUNS_STUCK.set(stuck)
+        telemetry.SCHEDULES_QUARANTINED.set(quarantined)
         self._know(WORK_GAUGES)
 
     def _know(self, gauges: tuple[Gauge, ...]) -> None:

@@ -86,6 +86,25 @@ def schedule_lag_seconds(tx: Transaction) -> float:
     return float(lag or 0)
 
 
+def stuck_runs(tx: Transaction) -> int:
+    """Open runs that nobody seems to move: past their deadline, or with a lease that has been over for ten minutes."""
+    found: int = tx.execute(
+        text(
+            "SELECT count(*) FROM sync_runs WHERE state IN ('queued', 'planning', 'running', 'finishing') "
+            "AND (deadline_at < now() OR lease_until < now() - interval '10 minutes')"
+        )
+    ).scalar_one()
+    return found
+
+
+def quarantined_schedules(tx: Transaction) -> int:
+    """Scheduled jobs that are set aside just now."""
+    found: int = tx.execute(
+        text("SELECT count(*) FROM scheduled_jobs WHERE enabled AND quarantined_until > now()")
+    ).scalar_one()
+    return found
+
+
 def _runs(tx: Transaction, shown: int) -> tuple[tuple[RunView, ...], tuple[RunView, ...]]:
     """The open runs and the ended ones. One read by key each: what a run looks like is said in one place, `runs.views`."""
     picked = tx.execute(statement("overview_runs"), {"shown": shown}).all()

@@ -59,6 +59,7 @@ class NewSchedule:
     cron: str
     tz: str
     next_run_at: datetime
+    cron_engine: int = 1  # that has computed it
     params: Mapping[str, Any] = field(default_factory=dict)  # beside the sources: what the kind needs to know
     catchup: str = "latest"
     catchup_max: int = 24
@@ -149,6 +150,29 @@ def quarantine(tx: Transaction, job_id: UUID, fault: str) -> None:
     )
 
 
+def of_older_engine(tx: Transaction, engine: int, most: int) -> list[tuple[UUID, str, str, datetime]]:
+    """Lock enabled jobs whose next slot an older cron engine has computed: (job, cron, zone, next slot)."""
+    rows = tx.execute(
+        text(
+            "SELECT id, cron, tz, next_run_at FROM scheduled_jobs WHERE cron_engine < :engine AND next_run_at IS NOT NULL "
+            "ORDER BY id LIMIT :most FOR UPDATE"
+        ),
+        {"engine": engine, "most": most},
+    )
+    return [(row.id, row.cron, row.tz, row.next_run_at) for row in rows]
+
+
+def set_engine(tx: Transaction, engine: int, stamps: Sequence[tuple[UUID, datetime]]) -> None:
+    """Write the next slots that the cron engine of this number has computed."""
+    tx.execute(
+        text(
+            "UPDATE scheduled_jobs s SET next_run_at = t.at, cron_engine = :engine "
+            "FROM unnest(CAST(:ids AS uuid[]), CAST(:at AS timestamptz[])) AS t (id, at) WHERE s.id = t.id"
+        ),
+        {"engine": engine, "ids": [job_id for job_id, _ in stamps], "at": [at for _, at in stamps]},
+    )
+
+
 def free_buffered(tx: Transaction, job_id: UUID | None = None) -> list[tuple[UUID, datetime]]:
     """Lock the jobs, or the one job, whose buffered slot has no active run left to wait for: (job, slot)."""
     return [(row.id, row.buffered_slot) for row in tx.execute(statement("free_buffered_slots"), {"job_id": job_id})]
@@ -177,12 +201,7 @@ def add(tx: Transaction, schedule: NewSchedule) -> None:
             f"source is {', '.join(ids)}: it was removed; `dev-hops sources list` shows those there are"
         )
     tx.execute(
-        text(
-            "INSERT INTO scheduled_jobs (id, org_id, kind, provider, params, cron_source, cron, tz, next_run_at, catchup, "
-            "catchup_max, catchup_window, overlap, max_jitter_seconds) VALUES (:id, :org_id, :kind, :provider, "
-            "CAST(:params AS jsonb), :cron_source, :cron, :tz, :next_run_at, :catchup, :catchup_max, :catchup_window, "
-            ":overlap, :max_jitter_seconds)"
-        ),
+        statement("add_schedule"),
         {
             "id": schedule.id,
             "org_id": schedule.org_id,
@@ -193,6 +212,7 @@ def add(tx: Transaction, schedule: NewSchedule) -> None:
             "cron": schedule.cron,
             "tz": schedule.tz,
             "next_run_at": schedule.next_run_at,
+            "cron_engine": schedule.cron_engine,
             "catchup": schedule.catchup,
             "catchup_max": schedule.catchup_max,
             "catchup_window": schedule.catchup_window,

@@ -8,6 +8,7 @@ Page: https://manpages.debian.org/stable/cron/cron.8.en.html
 """
 
 import re
+import zoneinfo
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,11 +21,16 @@ from croniter import CroniterError, croniter
 
 from worker_app import errors
 
+ENGINES = {1: ("7.0.0", "2026.6")}  # number: croniter and tzdata whose slots it names; a new pair gets a new number
+ENGINE = max(ENGINES)
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 TIMES = tuple(timedelta(minutes=minute) for minute in range(24 * 60))  # shared by all lines: a line holds references
 YEARS_AHEAD = 50  # a fifth Monday in February comes once in 28 or 40 years
 CHANGES_WITHIN = timedelta(days=396)  # 13 months: every zone that changes its clock each year has both changes in it
 RANDOM = re.compile(r"(?<![a-z])r(?![a-z])", re.IGNORECASE)  # croniter's R: another line at every look
+
+# The zones of the package that is pinned, never those of the host: two hosts would name two slots for the same line.
+zoneinfo.reset_tzpath(to=())
 
 
 @dataclass(frozen=True, slots=True)

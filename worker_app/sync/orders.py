@@ -128,6 +128,7 @@ def _new(
         cron="",
         tz=tz,
         next_run_at=UNSET,
+        cron_engine=cron.ENGINE,
         overlap=policies.overlap,
         catchup=policies.catchup,
         catchup_max=policies.catchup_max,

@@ -95,6 +95,13 @@ def test_exporter_tells_what_postgres_owes(exporter: Exporter, postgres: Postgre
     assert found["outbox_rows"] == 1
     assert found["outbox_oldest_age_seconds"] == pytest.approx(90, abs=3)
     assert found["schedule_lag_seconds"] == pytest.approx(480, abs=3)
+    assert (found["runs_stuck"], found["schedules_quarantined"]) == (0, 0)
+    seed.execute(
+        postgres, "UPDATE scheduled_jobs SET quarantined_until = now() + interval '1 hour' WHERE id = :id", id=job_id
+    )
+    seed.execute(postgres, "UPDATE sync_runs SET deadline_at = now() - interval '1 minute'")
+    later = samples(Exporter(postgres, redis.Redis(port=1)).text())
+    assert (later["runs_stuck"], later["schedules_quarantined"]) == (1, 1)
     assert (found["schema_version/postgres"], found["schema_current"], found["exporter_up/postgres"]) == (
         len(migrate.steps()),
         1,
