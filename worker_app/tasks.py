@@ -16,7 +16,7 @@ from worker_app import errors, retry, runtime, telemetry
 from worker_app.metrics import daily
 from worker_app.reports import render
 from worker_app.store import fence
-from worker_app.sync import batch, dispatch, finish, plan, prune, rescue
+from worker_app.sync import batch, control, dispatch, finish, plan, prune, rescue
 
 log = structlog.get_logger(__name__)
 PREFIX = "worker_app.tasks."
@@ -38,7 +38,7 @@ def dispatch_scheduled_syncs(*, epoch: int = 0) -> None:
 @shared_task(name=PREFIX + "dispatch_sync_run", **retry.TASK_RETRY)
 def dispatch_sync_run(*, run_id: str) -> None:
     """Plan a run: its batches and their messages."""
-    with _step("dispatch_sync_run") as (current, ended):
+    with _step("dispatch_sync_run", run_id) as (current, ended):
         settings = current.settings
         ended.by = plan.run(
             current.postgres,
@@ -52,7 +52,7 @@ def dispatch_sync_run(*, run_id: str) -> None:
 @shared_task(name=PREFIX + "run_sync_batch", **retry.TASK_RETRY)
 def run_sync_batch(*, batch_id: str) -> None:
     """Run one sync batch from its cursor."""
-    with _step("run_sync_batch") as (current, ended):
+    with _step("run_sync_batch", batch_id) as (current, ended):
         end = batch.run(
             current.postgres,
             UUID(batch_id),
@@ -66,14 +66,14 @@ def run_sync_batch(*, batch_id: str) -> None:
 @shared_task(name=PREFIX + "finish_sync_run", **retry.TASK_RETRY)
 def finish_sync_run(*, run_id: str) -> None:
     """Close a run whose batches are all closed, and owe its metrics run."""
-    with _step("finish_sync_run") as (current, ended):
+    with _step("finish_sync_run", run_id) as (current, ended):
         ended.by = finish.run(current.postgres, UUID(run_id), lease_seconds=current.settings.batch_lease_seconds)
 
 
 @shared_task(name=PREFIX + "compute_daily_metrics", **retry.TASK_RETRY)
 def compute_daily_metrics(*, run_id: str) -> None:
     """Compute every day that records touched in the run's organisation."""
-    with _step("compute_daily_metrics") as (current, ended):
+    with _step("compute_daily_metrics", run_id) as (current, ended):
         days = daily.run(current.postgres, UUID(run_id), lease_seconds=current.settings.batch_lease_seconds)
         telemetry.METRIC_DAYS_COMPUTED.inc(days or 0)
         ended.by = days
@@ -82,7 +82,7 @@ def compute_daily_metrics(*, run_id: str) -> None:
 @shared_task(name=PREFIX + "render_report", **retry.TASK_RETRY)
 def render_report(*, run_id: str) -> None:
     """Render the report that a schedule asks for."""
-    with _step("render_report") as (current, ended):
+    with _step("render_report", run_id) as (current, ended):
         ended.by = render.run(current.postgres, UUID(run_id), lease_seconds=current.settings.batch_lease_seconds)
 
 
@@ -118,7 +118,7 @@ class _Ended:
 
 
 @contextmanager
-def _step(task: str) -> Iterator[tuple[runtime.Runtime, _Ended]]:
+def _step(task: str, row_id: str) -> Iterator[tuple[runtime.Runtime, _Ended]]:
     """One step of a run. A row that another worker has taken over meanwhile is that one's: no failure, nothing to repeat."""
     current, ended = runtime.current(), _Ended()
     try:
@@ -129,6 +129,9 @@ def _step(task: str) -> Iterator[tuple[runtime.Runtime, _Ended]]:
     log.info("step.ended", task=task, result=ended.by)
     if ended.by is None:
         telemetry.DUPLICATE_MESSAGES.labels(task).inc()
+        if not control.is_known(current.postgres, UUID(row_id)):
+            telemetry.ORPHAN_MESSAGES.labels(task).inc()
+            log.warning("message.orphan", task=task, row_id=row_id)
     current.wake_relay()
 
 

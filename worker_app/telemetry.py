@@ -81,6 +81,11 @@ CLOCK_SKEW = _gauge(
 )
 SCHEDULES_FAULTED = _counter("schedules_faulted_total", "Scheduled jobs set aside with a fault")
 DUPLICATE_MESSAGES = _counter("duplicate_messages_total", "Messages whose row had been taken or closed", "task")
+ORPHAN_MESSAGES = _counter(
+    "orphan_messages_total",
+    "Of the duplicates, messages whose row does not exist: Postgres has gone back in time",
+    "task",
+)
 BATCHES = _counter("sync_batches_total", "Ends of one lease of a batch", "provider", "dataset", "result")
 RECORDS_WRITTEN = _counter("sync_records_written_total", "Records written", "provider", "dataset")
 BATCHES_RESCUED = _counter("batches_rescued_total", "Batches and runs that a dead worker left and rescue armed again")

@@ -247,6 +247,14 @@ def active_run(tx: Transaction, exclusive_key: UUID) -> UUID | None:
     return found
 
 
+def is_known(tx: Transaction, row_id: UUID) -> bool:
+    """Whether there is a run or a batch of this id."""
+    query = (
+        "SELECT EXISTS (SELECT 1 FROM sync_runs WHERE id = :id) OR EXISTS (SELECT 1 FROM sync_batches WHERE id = :id)"
+    )
+    return bool(tx.execute(text(query), {"id": row_id}).scalar_one())
+
+
 def job_of(tx: Transaction, run_id: UUID) -> UUID | None:
     """The scheduled job that a run serves; None for one that serves none."""
     found: UUID | None = tx.execute(

@@ -17,6 +17,12 @@ def cancel(postgres: Postgres, run_id: UUID, *, cap: int) -> Cancelled:
     return done
 
 
+def is_known(postgres: Postgres, row_id: UUID) -> bool:
+    """Whether there is a run or a batch of this id."""
+    with postgres.transaction() as tx:
+        return runs.is_known(tx, row_id)
+
+
 def retry(postgres: Postgres, run_id: UUID, *, cap: int) -> int:
     """Try the failed batches of a closed run again, or all of one that has none; returns how many batches. Raises Conflict."""
     with postgres.transaction() as tx:

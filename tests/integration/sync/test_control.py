@@ -226,3 +226,12 @@ def test_running_batch_is_not_given_to_another_by_a_cancel(postgres: Postgres) -
     done = control.cancel(postgres, run_id, cap=CAP)
     assert (done.state, done.closed) == ("running", 0)
     assert states(postgres) == [BatchState.RUNNING]
+
+
+def test_row_that_postgres_has_forgotten_is_told_from_one_that_is_closed(postgres: Postgres) -> None:
+    run_id = planned(postgres, seed(postgres), sources_count=1)
+    (batch_id,) = column(postgres, "SELECT id FROM sync_batches")
+    assert isinstance(batch_id, UUID)
+    assert control.is_known(postgres, run_id)
+    assert control.is_known(postgres, batch_id)
+    assert not control.is_known(postgres, uuid4())
