@@ -67,7 +67,7 @@ def read(broker: redis.Redis, locks: redis.Redis, wanted: Sequence[Wanted], know
             ahead=ahead,
             searched=searched,
             taken=_search_taken(broker, [item for item in wanted if item.subject not in ahead]),
-            is_emptied=_epoch(broker) != known_epoch,
+            is_emptied=rescue.epoch(broker) != known_epoch,
         )
     except (redis.RedisError, errors.StoreAway) as error:
         cause = error.__cause__ or error
@@ -110,10 +110,3 @@ def _subject(raw: bytes | str) -> tuple[UUID, str] | None:
         return None if subject is None or task is None else (UUID(subject[1].decode()), task[1].decode())
     except ValueError:
         return None
-
-
-def _epoch(client: redis.Redis) -> str:
-    """What rescue compares to see that Redis may have lost messages; read here, never set."""
-    token: Any = client.get(rescue.EPOCH_KEY) or b""
-    server: Any = client.info("server")
-    return f"{server.get('run_id', '')}/{token.decode() if isinstance(token, bytes) else token}"

@@ -91,27 +91,26 @@ def _rearm_waiting(postgres: Postgres, client: redis.Redis, patience: timedelta)
 
     The new epoch is written after the last message is owed, so that a sweep that dies in the middle is begun again.
     """
-    epoch = _epoch(client)
+    client.set(EPOCH_KEY, str(uuid4()), nx=True, ex=EPOCH_SECONDS)
+    client.expire(EPOCH_KEY, EPOCH_SECONDS)
+    seen = epoch(client)
     with postgres.transaction() as tx:
         now, known = rescue.now(tx), rescue.redis_epoch(tx)
-    armed_before = now - patience if epoch == known else now
+    armed_before = now - patience if seen == known else now
     rearmed = _repeat(postgres, lambda tx: rescue.rearm_waiting(tx, armed_before))
-    if epoch != known:
+    if seen != known:
         with postgres.transaction() as tx:
-            rescue.set_redis_epoch(tx, epoch)
+            rescue.set_redis_epoch(tx, seen)
     return rearmed
 
 
-def _epoch(client: redis.Redis) -> str:
+def epoch(client: redis.Redis) -> str:
     """What changes when Redis may have lost messages: our key is gone when it was emptied, and a server that was started
     anew, or took over, has another run id, whatever it could read back from its disk or had received from its leader.
     """
-    client.set(EPOCH_KEY, str(uuid4()), nx=True, ex=EPOCH_SECONDS)
-    client.expire(EPOCH_KEY, EPOCH_SECONDS)
-    value = client.get(EPOCH_KEY) or b""
-    token = value.decode() if isinstance(value, bytes) else str(value)
+    token: Any = client.get(EPOCH_KEY) or b""
     server: Any = client.info("server")
-    return f"{server.get('run_id', '')}/{token}"
+    return f"{server.get('run_id', '')}/{token.decode() if isinstance(token, bytes) else token}"
 
 
 def _cancel(postgres: Postgres, cap: int) -> int:
