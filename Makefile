@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 UNIT := tests/unit
 
-.PHONY: help install lock up down test e2e check test-gevent chaos soak bench bench-worker shape docs image
+.PHONY: help install lock up down test e2e check test-gevent chaos soak bench bench-worker bench-dispatch shape docs image
 
 help:  ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ bench: install  ## The benchmark of a git sync beside git alone, JSON in bench/r
 
 bench-worker: install  ## Each promise of the profile on stock Celery and on ours, JSON in bench/results (ARGS="--quick")
 	$(BIN)/python -m bench.worker $(ARGS)
+
+bench-dispatch: install  ## Due schedules to runs and messages, ours and other schedulers, JSON in bench/results (ARGS="--quick")
+	$(BIN)/python -m bench.dispatch $(ARGS)
 
 shape: install  ## The size and structure of the code, as figures
 	$(BIN)/python -m bench.shape $(ARGS)

@@ -70,7 +70,11 @@ class NewSchedule:
 
 def claim_due(tx: Transaction, batch: int = CLAIM_SIZE) -> tuple[datetime | None, list[DueJob]]:
     """Lock up to `batch` due jobs, shared fairly between organisations, and say what time the database has."""
-    tx.execute(text("SET LOCAL lock_timeout = '1s'; SET LOCAL statement_timeout = '5s'"))
+    # Every table is read by key here. The tick itself makes the rows that statistics do not know of yet, and a planner that
+    # believes in a small table reads all of a large one, for each claim anew: half of the time of a large tick.
+    tx.execute(
+        text("SET LOCAL lock_timeout = '1s'; SET LOCAL statement_timeout = '5s'; SET LOCAL enable_seqscan = off")
+    )
     rows = tx.execute(statement("claim_due_jobs"), {"batch": batch}).all()
     due = [
         DueJob(
