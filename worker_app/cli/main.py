@@ -22,8 +22,24 @@ def cli() -> None:
     """
 
 
+def _given(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """An option's text; one that is empty is a shell variable that was not set, and never what somebody meant."""
+    if value == "":
+        raise click.BadParameter("it is empty; give a value, or leave the option out", param=parameter)
+    return value
+
+
+def _refuse_empty(command: click.Command) -> None:
+    for item in command.commands.values() if isinstance(command, click.Group) else ():
+        _refuse_empty(item)
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.type is click.STRING and parameter.callback is None:
+            parameter.callback = _given
+
+
 for module in (stack, directory, schedules, runs, explain, metrics, reports, queues, doctor, roles):
     for command in module.COMMANDS:
+        _refuse_empty(command)
         cli.add_command(command)
 
 

@@ -181,3 +181,13 @@ def test_slot_that_displaces_a_waiting_one_counts_it(postgres: Postgres) -> None
     assert column(
         postgres, "SELECT skipped_slots FROM schedule_occurrences WHERE outcome = 'buffered' ORDER BY scheduled_for"
     ) == [0, 1]
+
+
+def test_run_has_its_time_from_when_it_may_begin(postgres: Postgres) -> None:
+    schedule(postgres, seed(postgres), cron="0 0 1 1 *", max_jitter_seconds=86_400)
+    execute(postgres, "UPDATE scheduled_jobs SET next_run_at = date_trunc('year', now()), catchup_window = '400 days'")
+    assert dispatch.tick(postgres, "test").minted == 1
+    assert column(
+        postgres,
+        "SELECT r.deadline_at - m.available_at FROM sync_runs r JOIN task_outbox m ON m.kwargs ->> 'run_id' = r.id::text",
+    ) == [timedelta(hours=24)]

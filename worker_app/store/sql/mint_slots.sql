@@ -15,7 +15,7 @@ fresh AS (  -- slots that the ledger does not hold yet
 r AS (
   INSERT INTO sync_runs (id, job_id, scheduled_for, org_id, kind, provider, trigger, exclusive_key, wakes, deadline_at)
   SELECT run_id, job_id, slot, org_id, kind, provider, 'schedule', CASE WHEN overlap <> 'allow' THEN job_id END, 1,
-         now() + interval '24 hours'
+         send_at + interval '24 hours'  -- from when it may begin: jitter may be a day
   FROM fresh WHERE mint ON CONFLICT DO NOTHING RETURNING id),
 decided AS (
   SELECT f.*, CASE WHEN NOT f.mint THEN 'skipped_catchup' WHEN r.id IS NOT NULL THEN 'minted'

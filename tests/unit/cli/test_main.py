@@ -1,0 +1,34 @@
+import click
+import pytest
+from click.testing import CliRunner
+
+from worker_app.cli.main import cli
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["schedules", "add", "x", "--cron", "@daily", "--tz", ""],
+        ["schedules", "list", "--org", ""],
+        ["sync", "x", "--idempotency-key", ""],
+        ["orgs", "add", "x", "--tz", ""],
+        ["worker", "--fleet", ""],
+    ],
+)
+def test_option_that_is_empty_is_refused_by_name(words: list[str]) -> None:
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 2
+    assert f"Invalid value for '{words[-2]}'" in done.output
+    assert "it is empty" in done.output
+
+
+def test_every_verb_takes_json_or_starts_a_role() -> None:
+    def leaves(command: click.Command, path: str) -> list[tuple[str, click.Command]]:
+        if isinstance(command, click.Group):
+            return [leaf for name, item in command.commands.items() for leaf in leaves(item, f"{path} {name}")]
+        return [(path.strip(), command)]
+
+    plain = [
+        path for path, command in leaves(cli, "") if "as_json" not in {parameter.name for parameter in command.params}
+    ]
+    assert plain == ["worker", "beat", "api", "flower"]
