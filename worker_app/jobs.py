@@ -42,6 +42,7 @@ class BatchState(StrEnum):
     CANCELLED = "cancelled"
 
 
+HEX_DIGITS = 32  # of a uuid
 REPORT_TEMPLATES = ("sync-health",)  # what a report may be made by
 
 
@@ -167,3 +168,13 @@ def batch_id(run: UUID, source: UUID, dataset: str, start: datetime | None = Non
 def message_id(dedupe: str) -> UUID:
     """The Celery task id of an outbox row: the same row published twice is the same task."""
     return uuid5(NAMESPACE, dedupe)
+
+
+def id_range(beginning: str) -> tuple[UUID, UUID] | None:
+    """The lowest and the highest id that begin so; None where no id does."""
+    written = beginning.strip().lower()
+    digits = written.replace("-", "")
+    if not digits or len(digits) > HEX_DIGITS or any(digit not in "0123456789abcdef" for digit in digits):
+        return None
+    low, high = UUID(digits.ljust(HEX_DIGITS, "0")), UUID(digits.ljust(HEX_DIGITS, "f"))
+    return (low, high) if str(low).startswith(written) or written == digits else None

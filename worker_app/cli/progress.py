@@ -57,11 +57,18 @@ def follow(runtime: Runtime, run_id: UUID, *, quiet: bool = False) -> RunView:
                 description=f"{view.kind} {view.source or view.org}: {view.state}",
                 completed=view.records,
                 total=max(view.expected, view.records) if view.expected else None,
-                rate=f"{rate:,.0f}/s  batches {view.batches_done}/{view.batches_total or '?'}",
+                rate=_rate(view, rate),
             )
             if RunState(view.state) not in OPEN_STATES:
                 return view
             time.sleep(LOOK_SECONDS)
+
+
+def _rate(view: RunView, rate: float) -> str:
+    """What is said beside the bar; a run of metrics or of a report counts neither records nor batches."""
+    if view.kind in ("metrics", "report"):
+        return ""
+    return f"{rate:,.0f}/s  batches {view.batches_done}/{view.batches_total or '?'}"
 
 
 def _whole_rate(view: RunView) -> float | None:

@@ -18,10 +18,11 @@ from worker_app.sync import control
 def find(runtime: Runtime, run: str) -> RunView:
     """The run with this id or this unambiguous beginning of an id. Raises UsageError."""
     with runtime.postgres.transaction() as tx:
-        found = [item for item in runs.views(tx, limit=1000) if str(item.id).startswith(run.lower())]
-    if len(found) == 1:
+        ids = runs.beginning_with(tx, run)
+        found = runs.views(tx, run_id=ids[0]) if len(ids) == 1 else []
+    if found:
         return found[0]
-    what = "no run has" if not found else f"{len(found)} runs have"
+    what = "several runs have" if ids else "no run has"
     raise errors.UsageError(f"{what} an id that begins with {run!r}; `dev-hops runs list` shows the latest")
 
 
@@ -110,7 +111,7 @@ def cancel_run(run: str, as_json: bool) -> None:
         done = control.cancel(runtime.postgres, found.id, cap=runtime.settings.sync_concurrency_per_provider)
         view = find(runtime, str(found.id))
     rest = "" if done.state == RunState.CANCELLED else "; what runs of it ends after its page"
-    text = f"run {found.id} is cancelled: {done.closed} batches had not begun{rest}"
+    text = f"run {found.id} is cancelled: {_batches(done.closed)} had not begun{rest}"
     output.emit(view, as_json=as_json, show=output.sentence(text))
 
 
@@ -123,7 +124,7 @@ def retry_run(run: str, as_json: bool) -> None:
         found = find(runtime, run)
         count = control.retry(runtime.postgres, found.id, cap=runtime.settings.sync_concurrency_per_provider)
         view = find(runtime, str(found.id))
-    what = f"{count} failed batches go on" if count else "it begins anew"
+    what = f"{_batches(count)} of it go on" if count > 1 else "one batch of it goes on" if count else "it begins anew"
     text = f"run {found.id} is open again: {what}; watch it with `dev-hops runs watch {found.id}`"
     output.emit(view, as_json=as_json, show=output.sentence(text))
 
@@ -137,6 +138,10 @@ def _finish(view: RunView, as_json: bool) -> None:
 def _show(console: Console, view: RunView) -> None:
     for name, value in output.document(view).items():
         console.print(f"{name:>16}  {'-' if value is None else value}", markup=False)
+
+
+def _batches(count: int) -> str:
+    return "1 batch" if count == 1 else f"{count or 'no'} batches"
 
 
 def _of(done: int, total: int | None) -> str:

@@ -10,13 +10,13 @@ from uuid import UUID
 
 from sqlalchemy import text
 
+from worker_app import jobs
 from worker_app.store import rescue, schedules
 from worker_app.store.postgres import Transaction, statement
 from worker_app.store.schedules import Schedule
 
 FITS_SHOWN = 10  # of each sort; a person gives more of the id then
 LEDGER_SHOWN = 10  # slots
-HEX_DIGITS = 32  # of an id
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,19 +175,9 @@ def snapshot(tx: Transaction) -> None:
 
 def fits(tx: Transaction, named: str) -> list[Fit]:
     """What has this id, this beginning of an id, or is the job of a source of this name; at most some of each sort."""
-    low, high = id_range(named) or (None, None)
+    low, high = jobs.id_range(named) or (None, None)
     given = {"text": named, "tail": "/" + named.strip("/"), "low": low, "high": high, "most": FITS_SHOWN + 1}
     return [Fit(*row) for row in tx.execute(statement("explain_fits"), given)]
-
-
-def id_range(beginning: str) -> tuple[UUID, UUID] | None:
-    """The lowest and the highest id that begin so; None where no id does."""
-    written = beginning.strip().lower()
-    digits = written.replace("-", "")
-    if not digits or len(digits) > HEX_DIGITS or any(digit not in "0123456789abcdef" for digit in digits):
-        return None
-    low, high = UUID(digits.ljust(HEX_DIGITS, "0")), UUID(digits.ljust(HEX_DIGITS, "f"))
-    return (low, high) if str(low).startswith(written) or written == digits else None
 
 
 def job(tx: Transaction, job_id: UUID) -> JobFacts | None:

@@ -61,7 +61,10 @@ class Cancelled:
 
 
 def add_manual(tx: Transaction, org_id: UUID, provider: str, source_id: UUID, run_id: UUID) -> UUID:
-    """A run of one source now, with its message. The same id twice is one run. Raises Conflict naming the active run."""
+    """A run of one source now, with its message. The same id twice is one run.
+
+    Raises Conflict naming the active run, or the run of another source that has this id.
+    """
     given = {"id": run_id, "org_id": org_id, "provider": provider, "source_id": source_id}
     active = None
     for _ in range(ADD_TRIES):
@@ -70,6 +73,8 @@ def add_manual(tx: Transaction, org_id: UUID, provider: str, source_id: UUID, ru
         active = active_run(tx, source_id)
         if active is not None:
             break
+    if active is None:
+        raise errors.Conflict(f"this idempotency key names run {run_id} of another source; give another key")
     raise errors.Conflict(f"run {active} of this source is active; watch it with `dev-hops runs watch {active}`")
 
 
@@ -245,6 +250,15 @@ def active_run(tx: Transaction, exclusive_key: UUID) -> UUID | None:
         {"key": exclusive_key},
     ).scalar_one_or_none()
     return found
+
+
+def beginning_with(tx: Transaction, beginning: str, most: int = 10) -> list[UUID]:
+    """Ids of the runs that begin so, up to `most`."""
+    span = jobs.id_range(beginning)
+    if span is None:
+        return []
+    query = "SELECT id FROM sync_runs WHERE id BETWEEN :low AND :high ORDER BY id LIMIT :most"
+    return list(tx.execute(text(query), {"low": span[0], "high": span[1], "most": most}).scalars())
 
 
 def is_known(tx: Transaction, row_id: UUID) -> bool:

@@ -124,7 +124,7 @@ def _new(
         provider=provider,
         source_ids=source_ids,
         params=params or {},
-        cron_source=cron_line,
+        cron_source=" ".join(cron_line.split()),
         cron="",
         tz=tz,
         next_run_at=UNSET,
@@ -180,7 +180,9 @@ def find(postgres: Postgres, schedule: str) -> Schedule:
     """The schedule with this id, this beginning of an id, or the only one of a source. Raises UsageError."""
     with postgres.transaction() as tx:
         every = schedules.schedules(tx)
-    exact = [item for item in every if str(item.id).startswith(schedule.lower()) or _is_of(item, schedule)]
+    exact = [
+        item for item in every if (schedule and str(item.id).startswith(schedule.lower())) or _is_of(item, schedule)
+    ]
     if len(exact) == 1:
         return exact[0]
     what = "there is no schedule" if not exact else f"{len(exact)} schedules fit"
@@ -189,7 +191,8 @@ def find(postgres: Postgres, schedule: str) -> Schedule:
 
 def _is_of(item: Schedule, source: str) -> bool:
     """Whether the schedule syncs the source with this name, or with this end of a name."""
-    return any(name == source or name.removesuffix(".git").endswith("/" + source.strip("/")) for name in item.sources)
+    end = "/" + source.strip("/")
+    return end != "/" and any(name == source or name.removesuffix(".git").endswith(end) for name in item.sources)
 
 
 def pause(postgres: Postgres, schedule: Schedule) -> Schedule:

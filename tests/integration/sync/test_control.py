@@ -235,3 +235,28 @@ def test_row_that_postgres_has_forgotten_is_told_from_one_that_is_closed(postgre
     assert control.is_known(postgres, run_id)
     assert control.is_known(postgres, batch_id)
     assert not control.is_known(postgres, uuid4())
+
+
+def test_old_run_is_found_by_the_beginning_of_its_id_among_thousands(postgres: Postgres) -> None:
+    old = manual_run(postgres, seed(postgres))
+    execute(
+        postgres,
+        "INSERT INTO sync_runs (id, org_id, kind, trigger, deadline_at) "
+        "SELECT gen_random_uuid(), org_id, 'metrics', 'manual', now() FROM sync_runs, generate_series(1, 3000)",
+    )
+    with postgres.transaction() as tx:
+        assert runs.beginning_with(tx, str(old)) == runs.beginning_with(tx, str(old)[:18].upper()) == [old]
+        assert len(runs.beginning_with(tx, "")) == 0
+        assert len(runs.beginning_with(tx, "a")) == 10
+        assert runs.beginning_with(tx, "none") == []
+
+
+def test_idempotency_key_of_another_source_is_refused(postgres: Postgres) -> None:
+    made = seed(postgres)
+    with postgres.transaction() as tx:
+        other = sources.add_source(tx, made.org.id, "git", "localhost", "/srv/other", "/srv/other")
+        key = jobs.keyed_run_id(made.org.id, "k")
+        assert runs.add_manual(tx, made.org.id, "git", made.source.id, key) == key
+        assert runs.add_manual(tx, made.org.id, "git", made.source.id, key) == key
+        with pytest.raises(errors.Conflict, match="another source"):
+            runs.add_manual(tx, made.org.id, "git", other.id, key)

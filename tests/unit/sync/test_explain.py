@@ -21,7 +21,6 @@ from worker_app.store.explain import (
     Place,
     Rival,
     RunFacts,
-    id_range,
 )
 from worker_app.store.schedules import Schedule
 from worker_app.sync import explain_fleet
@@ -398,12 +397,12 @@ def test_slot_is_displaced_by_the_newer_one_that_counts_it() -> None:
     ],
 )
 def test_beginning_of_an_id_is_a_range_of_ids(beginning: str, digits: str) -> None:
-    assert id_range(beginning) == (UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f")))
+    assert jobs.id_range(beginning) == (UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f")))
 
 
 @pytest.mark.parametrize("text", ["", "-", "app", "12-ab", "1" * 33, "1 2"])
 def test_what_no_id_begins_with_is_no_range(text: str) -> None:
-    assert id_range(text) is None
+    assert jobs.id_range(text) is None
 
 
 @pytest.mark.parametrize("shape", [lambda text: text, lambda text: b'[%s, "", "sync"]' % text])

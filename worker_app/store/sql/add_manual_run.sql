@@ -6,4 +6,4 @@ WITH r AS (
 o AS (
   INSERT INTO task_outbox (dedupe, org_id, task, queue, kwargs)
   SELECT 'run/' || id || '/dispatch/1', :org_id, 'dispatch_sync_run', 'sync', jsonb_build_object('run_id', id) FROM r)
-SELECT id FROM r UNION ALL SELECT id FROM sync_runs WHERE id = :id
+SELECT id FROM r UNION ALL SELECT id FROM sync_runs WHERE id = :id AND source_id = :source_id
