@@ -178,3 +178,11 @@ def id_range(beginning: str) -> tuple[UUID, UUID] | None:
         return None
     low, high = UUID(digits.ljust(HEX_DIGITS, "0")), UUID(digits.ljust(HEX_DIGITS, "f"))
     return (low, high) if str(low).startswith(written) or written == digits else None
+
+
+def uuid_of(text: object) -> UUID | None:
+    """The id that a text stands for; None where it is none."""
+    try:
+        return UUID(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

@@ -19,6 +19,7 @@ DEFAULTS = {  # what suits one machine; the environment may say otherwise
     "DISPATCH_INTERVAL_SECONDS": "60",
     "RESCUE_INTERVAL_SECONDS": "15",
     "BATCH_LEASE_SECONDS": "30",
+    "WORKER_SILENT_SECONDS": "60",
     "SCHEMA_WAIT_SECONDS": "10",
 }
 FLEETS = (
@@ -30,7 +31,7 @@ FLEETS = (
 
 def public_environment(folder: Folder, addresses: StoreAddresses, stores: Stores) -> dict[str, str]:
     """What points other programs at this `up`. `redis-cli` takes its password from REDISCLI_AUTH."""
-    secrets = folder.secrets()
+    secrets, chosen = folder.secrets(), settings.own_environment(DEFAULTS, {})
     return {
         "DATABASE_URL": addresses.database_url.replace("+psycopg2", "", 1),  # as psql reads it too
         "REDIS_URL": addresses.redis_url,
@@ -40,6 +41,7 @@ def public_environment(folder: Folder, addresses: StoreAddresses, stores: Stores
         "GIT_ALLOW_FILE": "true",
         "GIT_MIRRORS_DIR": str(folder.path / "mirrors"),
         "DEV_HOPS_DIR": str(folder.path),
+        **{name: chosen[name] for name in DEFAULTS if name != "LOG_FORMAT"},  # what explains a fleet reckons as it does
     }
 
 

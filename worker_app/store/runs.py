@@ -106,11 +106,22 @@ def renew(tx: Transaction, run_id: UUID, owner: UUID, lease_seconds: int) -> boo
 
 
 def job_source_ids(tx: Transaction, job_id: UUID) -> list[UUID] | None:
-    """The sources that a scheduled job names; None where it means every source of its provider."""
+    """The sources that a scheduled job names; None where it means every source of its provider.
+
+    Raises UsageError where the job names what is no source.
+    """
     ids = tx.execute(
         text("SELECT params -> 'sources' FROM scheduled_jobs WHERE id = :id"), {"id": job_id}
     ).scalar_one_or_none()
-    return None if ids is None else [UUID(item) for item in ids]
+    if ids is None:
+        return None
+    found = [jobs.uuid_of(item) for item in ids] if isinstance(ids, list) else [None]
+    if None in found:
+        raise errors.UsageError(
+            f"params.sources of schedule {job_id} is {str(ids)[:200]}: it is a list of ids of sources; "
+            "remove the schedule and add it anew"
+        )
+    return [item for item in found if item is not None]
 
 
 def lock_cap(tx: Transaction, org_id: UUID, provider: str) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from worker_app import errors
+from worker_app import errors, jobs
 from worker_app.jobs import DueJob, Slot
 from worker_app.store import postgres
 from worker_app.store.postgres import Transaction, statement
@@ -233,7 +233,7 @@ def schedules(tx: Transaction, org_id: UUID | None = None, job_id: UUID | None =
         Schedule(
             **{
                 **row,
-                "source_ids": tuple(UUID(item) for item in row["source_ids"] or ()),
+                "source_ids": _ids(row["source_ids"]),
                 "sources": tuple(row["sources"]),
             }
         )
@@ -275,3 +275,9 @@ def forgive(tx: Transaction, job_id: UUID) -> None:
 def remove(tx: Transaction, job_id: UUID) -> None:
     """Delete a scheduled job; its ledger and its runs stay."""
     tx.execute(text("DELETE FROM scheduled_jobs WHERE id = :id"), {"id": job_id})
+
+
+def _ids(found: object) -> tuple[UUID, ...]:
+    """The ids among what a row names as its sources; what is none is left out, the run says so when it is planned."""
+    every = [jobs.uuid_of(item) for item in found] if isinstance(found, list) else []
+    return tuple(item for item in every if item is not None)

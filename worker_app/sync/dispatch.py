@@ -108,7 +108,7 @@ def _decide(due: Sequence[DueJob], now: datetime) -> tuple[list[Decision], list[
         try:
             decisions.append(decide(job, now))
         except Exception as error:  # noqa: BLE001 - pure code over one row: whatever it raises is this row's fault
-            faults.append((job.id, f"{type(error).__name__}: {error}"))
+            faults.append((job.id, str(error) if isinstance(error, errors.DevHopsError) else repr(error)))
     return decisions, faults
 
 
@@ -139,6 +139,7 @@ def decide(job: DueJob, now: datetime) -> Decision:
 
     Raises UsageError, ValueError or LookupError for a line or a zone that does not parse.
     """
+    cron.check_zone(job.tz)
     next_at = cron.next_after(job.cron, job.tz, now)
     oldest = now - job.catchup_window
     due = _due(job, max(job.next_run_at, oldest), now, next_at)

@@ -22,10 +22,14 @@ def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int, cap: int, max_b
     provider = claimed.provider or ""
     with postgres.transaction() as tx:
         runs.lock_cap(tx, claimed.org_id, provider)
-        batches = plan(claimed, _wanted_sources(tx, claimed), registry.datasets(provider))
-        if len(batches) > max_batches:
-            message = f"the run has {len(batches)} batches and the most is {max_batches}; split its schedule by source"
-            runs.close(tx, run_id, owner, RunState.FAILED, message, errors.UsageError.__name__)
+        try:
+            batches = plan(claimed, _wanted_sources(tx, claimed), registry.datasets(provider))
+            if len(batches) > max_batches:
+                raise errors.UsageError(
+                    f"the run has {len(batches)} batches and the most is {max_batches}; split its schedule by source"
+                )
+        except errors.PermanentError as error:  # another worker would find the same
+            runs.close(tx, run_id, owner, RunState.FAILED, str(error), type(error).__name__)
             armed = 0
         else:
             armed = runs.plan(tx, claimed, owner, batches, cap)

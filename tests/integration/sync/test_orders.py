@@ -3,17 +3,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
 from tests.seed import Seed, column, execute, schedule, seed
 from worker_app import errors
 from worker_app.records import Source
-from worker_app.store import schedules, sources
+from worker_app.store import overview, schedules, sources
 from worker_app.store.postgres import Postgres
 from worker_app.store.schedules import Schedule
-from worker_app.sync import dispatch, orders
+from worker_app.sync import dispatch, orders, plan
 from worker_app.sync.orders import Policies
 
 pytestmark = pytest.mark.integration
@@ -283,3 +283,39 @@ def test_schedule_is_found_by_the_beginning_of_its_id_alone_where_one_fits(postg
     assert orders.find(postgres, str(first.id).upper()).id == first.id
     assert "2 schedules fit" in refusal(lambda: orders.find(postgres, made.source.external_name))
     assert "there is no schedule" in refusal(lambda: orders.find(postgres, str(uuid4())))
+
+
+@pytest.mark.parametrize("broken", ['["zz"]', '"zz"', "7", "{}"])
+def test_row_that_somebody_broke_by_hand_is_shown_and_removed_and_fails_its_run_with_the_reason(
+    postgres: Postgres, broken: str
+) -> None:
+    made = seed(postgres)
+    sound, bad = schedule(postgres, made), schedule(postgres, made)
+    execute(
+        postgres,
+        "UPDATE scheduled_jobs SET params = jsonb_build_object('sources', CAST(:broken AS jsonb)) WHERE id = :id",
+        broken=broken,
+        id=bad,
+    )
+    with postgres.transaction() as tx:
+        shown = {item.id: item.sources for item in schedules.schedules(tx)}
+        assert {line.id for line in overview.read(tx).schedules} == {sound, bad}
+    assert shown == {sound: ("/srv/app",), bad: ()}
+    dispatch.tick(postgres, "test")
+    (run_id,) = column(postgres, "SELECT id FROM sync_runs WHERE job_id = :id", id=bad)
+    assert isinstance(run_id, UUID)
+    assert plan.run(postgres, run_id, lease_seconds=60, cap=8, max_batches=10) == 0
+    (said,) = column(postgres, "SELECT state || ' ' || error FROM sync_runs WHERE id = :id", id=run_id)
+    assert str(said).startswith("failed params.sources of schedule")
+    orders.remove(postgres, orders.find(postgres, str(bad)))
+    assert column(postgres, "SELECT id FROM scheduled_jobs") == [sound]
+
+
+def test_run_of_a_provider_that_cannot_be_read_fails_with_the_reason_at_once(postgres: Postgres) -> None:
+    bad = schedule(postgres, seed(postgres), provider="github")
+    dispatch.tick(postgres, "test")
+    (run_id,) = column(postgres, "SELECT id FROM sync_runs WHERE job_id = :id", id=bad)
+    assert isinstance(run_id, UUID)
+    assert plan.run(postgres, run_id, lease_seconds=60, cap=8, max_batches=10) == 0
+    (said,) = column(postgres, "SELECT state || ' ' || error FROM sync_runs WHERE id = :id", id=run_id)
+    assert "failed provider is 'github'" in str(said)
