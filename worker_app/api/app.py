@@ -58,7 +58,10 @@ def create_app(runtime: Runtime, probing: Postgres, sleep: Callable[[float], Non
     _install_probes(app, runtime, probing)
     app.add_url_rule("/login", endpoint="login", view_func=guard.login, methods=["POST"])
     page = status.StatusPage(
-        runtime.postgres, runtime.broker, dispatch_interval_seconds=runtime.settings.dispatch_interval_seconds
+        runtime.postgres,
+        runtime.broker,
+        runtime.locks,
+        dispatch_interval_seconds=runtime.settings.dispatch_interval_seconds,
     )
     app.add_url_rule("/status", view_func=page.show)
     app.add_url_rule("/", endpoint="root", view_func=lambda: redirect("/status", 303))

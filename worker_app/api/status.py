@@ -15,7 +15,7 @@ from worker_app.api import deadline, health, reading, warnings
 from worker_app.cli.output import document
 from worker_app.migrate import Status as Schema
 from worker_app.queue_depth import QueueDepth, Worker
-from worker_app.store import overview
+from worker_app.store import fence, overview
 from worker_app.store.overview import Overview
 from worker_app.store.postgres import Postgres
 
@@ -53,9 +53,12 @@ class ServiceStatus:
 class StatusPage:
     """The view of `/status`."""
 
-    def __init__(self, postgres: Postgres, client: redis.Redis, *, dispatch_interval_seconds: int) -> None:
+    def __init__(
+        self, postgres: Postgres, client: redis.Redis, locks: redis.Redis, *, dispatch_interval_seconds: int
+    ) -> None:
         self._postgres = postgres
         self._redis = client
+        self._locks = locks
         self._latest_lag_seconds = LAG_FACTOR * dispatch_interval_seconds
 
     def show(self) -> Response:
@@ -75,6 +78,7 @@ class StatusPage:
         postgres_said, schema, work = self._of_postgres()
         found = [said for said in (postgres_said, redis_said) if said != OK]
         found += warnings.of_queues(depths or ())
+        found += warnings.of_beat(self._is_beat_there()) if depths is not None else ()
         found += warnings.of_schema(schema) if schema else ()
         found += warnings.of_work(work, self._latest_lag_seconds) if work else ()
         return ServiceStatus(
@@ -94,6 +98,14 @@ class StatusPage:
                 return OK, tuple(queue_depth.depths(self._redis)), queue_depth.workers(self._redis)
         except errors.StoreAway as error:
             return f"{error}; nothing is lost, only late", None, None
+
+    def _is_beat_there(self) -> bool | None:
+        """Whether a beat holds the lock; None where its Redis does not say."""
+        try:
+            with deadline.within(REDIS_SECONDS, "Redis"):
+                return fence.is_taken(self._locks, "beat")
+        except (errors.StoreAway, redis.RedisError):
+            return None
 
     def _of_postgres(self) -> tuple[str, Schema | None, Overview | None]:
         schema: Schema | None = None

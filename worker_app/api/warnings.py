@@ -29,6 +29,12 @@ def of_queues(depths: Sequence[QueueDepth]) -> Iterator[str]:
             yield f"nobody consumes {listed}{waiting}: start a worker, `dev-hops worker --fleet {fleet}`"
 
 
+def of_beat(is_there: bool | None) -> Iterator[str]:
+    """No beat; nothing is said where nobody could look."""
+    if is_there is False:
+        yield "no beat holds the lock, so nobody sends ticks and rescues: start one, `dev-hops beat`"
+
+
 def of_work(work: Overview, latest_lag_seconds: float) -> Iterator[str]:
     """Sources that cannot be read, schedules with a fault, and messages or slots that nobody serves."""
     if unreadable := {state: n for state, n in work.source_states.items() if state in UNREADABLE}:

@@ -12,8 +12,11 @@ from worker_app import errors, migrate, queue_depth, queues, settings
 from worker_app.cli import context, output
 from worker_app.runtime import Runtime, build
 from worker_app.settings import Settings
+from worker_app.store import fence, outbox, overview
 
 CONNECTIONS_BESIDE = 100  # clients of Redis that are no workers
+LATE_TICKS = 2  # a slot that has waited for so many ticks is late
+OWED_SECONDS = 60.0  # the relay looks every 12 s
 PER_WORKER = "2 x slots + 15"
 
 
@@ -53,7 +56,10 @@ def _findings(chosen: Settings) -> Iterator[Finding]:
         return
     runtime = build(chosen, role="doctor")
     try:
-        yield _check("postgres", lambda: _schema(runtime))
+        schema = _check("postgres", lambda: _schema(runtime))
+        yield schema
+        if schema.ok:
+            yield _check("work", lambda: _work(runtime))
         yield from _redis(runtime)
     finally:
         runtime.close()
@@ -81,6 +87,7 @@ def _redis(runtime: Runtime) -> Iterator[Finding]:
         yield _check("redis persistence", lambda: _persistence(runtime.broker))
         yield _check("redis clients", lambda: _clients(runtime))
         yield _check("queues", lambda: _consumers(runtime))
+        yield _check("beat", lambda: _beat(runtime.locks))
         yield _check("hub", lambda: _hub(queue_depth.workers(runtime.broker)))
 
 
@@ -117,6 +124,27 @@ def _consumers(runtime: Runtime) -> tuple[bool, str]:
         return True, f"all {len(queues.ALL_QUEUES)} queues are consumed"
     fleets = sorted({str(queues.fleet_of(queue)) for queue in alone})
     return False, f"nobody consumes {', '.join(alone)}: start a worker of fleet {', '.join(fleets)}"
+
+
+def _beat(locks: redis.Redis) -> tuple[bool, str]:
+    if fence.is_taken(locks, "beat"):
+        return True, "a beat holds the lock"
+    return False, "no beat holds the lock, so nobody sends ticks and rescues: start one with `dev-hops beat`"
+
+
+def _work(runtime: Runtime) -> tuple[bool, str]:
+    """Slots, runs, schedules and messages that nobody seems to serve."""
+    most = LATE_TICKS * runtime.settings.dispatch_interval_seconds
+    with runtime.postgres.transaction() as tx:
+        lag, owed = overview.schedule_lag_seconds(tx), outbox.backlog(tx).oldest_age_seconds
+        stuck, aside = overview.stuck_runs(tx), overview.quarantined_schedules(tx)
+    found = [
+        f"a slot is {lag:.0f} s late: look whether beat and a worker run" if lag > most else "",
+        f"a message has been owed for {owed:.0f} s: look at the workers of fleet worker" if owed > OWED_SECONDS else "",
+        f"{stuck} runs are stuck: name one to `dev-hops explain`" if stuck else "",
+        f"{aside} schedules are set aside with a fault: `dev-hops schedules list` shows it" if aside else "",
+    ]
+    return not any(found), "; ".join(item for item in found if item) or "nothing is late, stuck or set aside"
 
 
 def _hub(present: Sequence[queue_depth.Worker]) -> tuple[bool, str]:

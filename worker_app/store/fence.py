@@ -68,6 +68,11 @@ class Fence:
                 log.warning("fence.redis_away", lock=self._key, error=type(error).__name__)
 
 
+def is_taken(client: redis.Redis, name: str) -> bool:
+    """Whether anybody holds the lock. Raises redis-py's errors."""
+    return bool(client.exists(f"dev-hops/{name}"))
+
+
 def current_epoch(client: redis.Redis, name: str) -> int:
     """The number of the lock's newest holder, 0 before the first."""
     value = client.get(f"dev-hops/{name}/epoch")

@@ -87,6 +87,7 @@ def test_status_raises_no_alarm_for_a_fleet_whose_queues_another_consumes(
 ) -> None:
     presence = {"fleet": "worker", "queues": list(queues.ALL_QUEUES), "slots": 4, "running": {}}
     redis_client.set(f"{queues.PRESENCE_PREFIX}worker@a", json.dumps(presence), ex=30)
+    redis_client.set("dev-hops/beat", "somebody", ex=30)
     answer = friend.get("/status")
     assert "alone" not in answer.text.partition("</style>")[2]
     assert "Warnings" not in answer.text

@@ -60,3 +60,8 @@ def test_schema_that_is_behind_names_the_remedy() -> None:
 def test_work_that_nobody_serves_is_named(changes: dict[str, Any], words: str) -> None:
     (said,) = warnings.of_work(work(**changes), 600)
     assert words in said
+
+
+def test_missing_beat_is_told_and_one_that_nobody_could_see_is_not() -> None:
+    assert ["dev-hops beat" in item for item in warnings.of_beat(False)] == [True]
+    assert list(warnings.of_beat(True)) == list(warnings.of_beat(None)) == []
