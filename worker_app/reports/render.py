@@ -150,7 +150,7 @@ def _render_run(postgres: Postgres, claimed: Run) -> NewOutput:
         order, org = reports.order(tx, claimed.id), sources.org(tx, claimed.org_id)
         if order.params is None:
             raise errors.UsageError(
-                "the schedule of this report was removed, so nothing says what to render; "
+                "the schedule of this report was removed, and its run does not say what to render; "
                 "`dev-hops reports run TEMPLATE` renders it by hand"
             )
         template, count = check_params(order.params)

@@ -105,20 +105,33 @@ def renew(tx: Transaction, run_id: UUID, owner: UUID, lease_seconds: int) -> boo
     return done.rowcount == 1
 
 
-def job_source_ids(tx: Transaction, job_id: UUID) -> list[UUID] | None:
-    """The sources that a scheduled job names; None where it means every source of its provider.
+def wanted_source_ids(tx: Transaction, run: Run) -> list[UUID] | None:
+    """The sources that a run is about, as its scheduled job named them when the slot was served; None: all of its provider.
 
-    Raises UsageError where the job names what is no source.
+    Raises UsageError where what is named is no source, or where nobody can tell any more.
     """
-    ids = tx.execute(
-        text("SELECT params -> 'sources' FROM scheduled_jobs WHERE id = :id"), {"id": job_id}
-    ).scalar_one_or_none()
-    if ids is None:
+    if run.source_id is not None:
+        return [run.source_id]
+    if run.job_id is None:
         return None
-    found = [jobs.uuid_of(item) for item in ids] if isinstance(ids, list) else [None]
+    row = tx.execute(
+        text(
+            "SELECT coalesce(r.params, j.params) AS params FROM sync_runs r LEFT JOIN scheduled_jobs j ON j.id = r.job_id "
+            "WHERE r.id = :id"
+        ),
+        {"id": run.id},
+    ).one()
+    if row.params is None:  # minted by an older program, and its job is gone: "all" would be a guess
+        raise errors.UsageError(
+            f"schedule {run.job_id} was removed before its run was planned; sync the source by hand"
+        )
+    named = row.params.get("sources")
+    if named is None:
+        return None
+    found = [jobs.uuid_of(item) for item in named] if isinstance(named, list) else [None]
     if None in found:
         raise errors.UsageError(
-            f"params.sources of schedule {job_id} is {str(ids)[:200]}: it is a list of ids of sources; "
+            f"params.sources of schedule {run.job_id} is {str(named)[:200]}: it is a list of ids of sources; "
             "remove the schedule and add it anew"
         )
     return [item for item in found if item is not None]

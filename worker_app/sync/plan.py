@@ -54,10 +54,4 @@ def plan(claimed: Run, wanted: Iterable[Source], datasets: Sequence[str]) -> lis
 
 
 def _wanted_sources(tx: Transaction, claimed: Run) -> list[Source]:
-    if claimed.source_id is not None:
-        ids: list[UUID] | None = [claimed.source_id]
-    elif claimed.job_id is not None:
-        ids = runs.job_source_ids(tx, claimed.job_id)
-    else:
-        ids = None
-    return sources.sources(tx, claimed.org_id, claimed.provider, ids)
+    return sources.sources(tx, claimed.org_id, claimed.provider, runs.wanted_source_ids(tx, claimed))

@@ -260,3 +260,30 @@ def test_idempotency_key_of_another_source_is_refused(postgres: Postgres) -> Non
         assert runs.add_manual(tx, made.org.id, "git", made.source.id, key) == key
         with pytest.raises(errors.Conflict, match="another source"):
             runs.add_manual(tx, made.org.id, "git", other.id, key)
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM scheduled_jobs", "UPDATE scheduled_jobs SET params = '{}'"])
+def test_run_reads_what_its_schedule_named_when_its_slot_was_served(postgres: Postgres, change: str) -> None:
+    made = seed(postgres)
+    with postgres.transaction() as tx:
+        for number in range(5):
+            sources.add_source(tx, made.org.id, "git", "localhost", f"/srv/{number}", f"/srv/{number}")
+    schedule(postgres, made)
+    dispatch.tick(postgres, "test")
+    execute(postgres, change)
+    (run_id,) = column(postgres, "SELECT id FROM sync_runs")
+    assert isinstance(run_id, UUID)
+    plan.run(postgres, run_id, lease_seconds=60, cap=8, max_batches=10)
+    assert column(postgres, "SELECT source_id FROM sync_batches") == [made.source.id]
+
+
+def test_run_that_nobody_can_tell_the_sources_of_fails_and_reads_none(postgres: Postgres) -> None:
+    schedule(postgres, seed(postgres))
+    dispatch.tick(postgres, "test")
+    execute(postgres, "UPDATE sync_runs SET params = NULL")  # as a program before it wrote them
+    execute(postgres, "DELETE FROM scheduled_jobs")
+    (run_id,) = column(postgres, "SELECT id FROM sync_runs")
+    assert isinstance(run_id, UUID)
+    assert plan.run(postgres, run_id, lease_seconds=60, cap=8, max_batches=10) == 0
+    assert column(postgres, "SELECT state FROM sync_runs") == ["failed"]
+    assert column(postgres, "SELECT count(*) FROM sync_batches") == [0]

@@ -5,7 +5,7 @@
 WITH stamps AS (
   SELECT * FROM unnest(CAST(:stamped_ids AS uuid[]), CAST(:next_at AS timestamptz[])) AS t (job_id, next_at)),
 i AS (
-  SELECT t.*, j.org_id, j.kind, j.provider, j.overlap, j.buffered_slot
+  SELECT t.*, j.org_id, j.kind, j.provider, j.params, j.overlap, j.buffered_slot
   FROM unnest(CAST(:job_ids AS uuid[]), CAST(:slots AS timestamptz[]), CAST(:run_ids AS uuid[]), CAST(:mint AS boolean[]),
               CAST(:skipped AS integer[]), CAST(:send_at AS timestamptz[])) AS t (job_id, slot, run_id, mint, skipped, send_at)
   JOIN scheduled_jobs j ON j.id = t.job_id),
@@ -13,8 +13,8 @@ fresh AS (  -- slots that the ledger does not hold yet
   SELECT * FROM i WHERE NOT EXISTS (
     SELECT 1 FROM schedule_occurrences o WHERE o.job_id = i.job_id AND o.scheduled_for = i.slot)),
 r AS (
-  INSERT INTO sync_runs (id, job_id, scheduled_for, org_id, kind, provider, trigger, exclusive_key, wakes, deadline_at)
-  SELECT run_id, job_id, slot, org_id, kind, provider, 'schedule', CASE WHEN overlap <> 'allow' THEN job_id END, 1,
+  INSERT INTO sync_runs (id, job_id, scheduled_for, org_id, kind, provider, params, trigger, exclusive_key, wakes, deadline_at)
+  SELECT run_id, job_id, slot, org_id, kind, provider, params, 'schedule', CASE WHEN overlap <> 'allow' THEN job_id END, 1,
          send_at + interval '24 hours'  -- from when it may begin: jitter may be a day
   FROM fresh WHERE mint ON CONFLICT DO NOTHING RETURNING id),
 decided AS (
