@@ -61,8 +61,10 @@ def job_findings(facts: JobFacts, fleet: Fleet, bounds: Bounds) -> list[Finding]
     found = [*_stopped(facts), *_buffered(facts)]
     run, overlap = _active(facts, fleet, bounds), _overlap(facts)
     is_met = job_state(facts) == "due" or any(line.outcome in ("skipped_overlap", "buffered") for line in newest)
-    found += [*overlap, *run] if is_met else [*run, *overlap]
-    found += _next(facts, fleet, bounds)
+    met = [*overlap, *run] if is_met else [*run, *overlap]
+    coming = _next(facts, fleet, bounds)
+    is_free = job_state(facts) == "due" and facts.schedule.overlap == "allow"  # no run keeps the slot away
+    found += [*coming, *met] if is_free else [*met, *coming]
     found += [_last(line) for line in newest]
     return complete(found, fleet)
 
@@ -84,7 +86,7 @@ def _stopped(facts: JobFacts) -> list[Finding]:
         text = "it is paused; no slot is served until somebody resumes it, and what was missed stays missed"
         found.append(Finding("paused", text, remedy=f"dev-hops schedules resume {short(schedule.id)}"))
     if schedule.fault is not None:
-        again = f"mend that, then dev-hops schedules resume {short(schedule.id)}"
+        again = f"dev-hops schedules remove {short(schedule.id)}, and add it anew; or mend its row and resume it"
         counted = f"{plural(schedule.fault_count, 'try', 'tries')} in a row failed, the last with: {schedule.fault}"
         if schedule.quarantined_until is not None and _is_quarantined(facts):
             text = f"it is set aside until {moment(schedule.quarantined_until)}: {counted}"

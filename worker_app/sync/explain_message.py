@@ -60,7 +60,8 @@ def _published(waits: Waiting, fleet: Fleet, bounds: Bounds) -> list[Finding]:
     wanted = waits.wanted
     depth = fleet.depths.get(wanted.queue)
     if depth is None:
-        text = f"its message left the outbox for queue {wanted.queue}; where it is now is not known"
+        why = f": {fleet.away}" if fleet.away else ""
+        text = f"its message left the outbox for queue {wanted.queue}; where it is now is not known{why}"
         return [Finding("published", text, since=waits.armed_at)]
     if wanted.subject in fleet.taken:
         text = f"a worker has taken its message from queue {wanted.queue} and not settled it yet"

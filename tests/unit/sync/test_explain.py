@@ -186,7 +186,7 @@ def test_redis_that_is_away_is_said_and_nothing_is_concluded_from_it(facts: RunF
     found = of_run(facts, Fleet(away="Redis does not answer (ConnectionError)"))
     assert "redis_away" in codes(found)
     assert not {"lost_message", "no_consumer", "no_beat", "no_relay", "in_queue", "taken"} & set(codes(found))
-    assert "is not known" in found[0].text
+    assert "is not known: Redis does not answer" in found[0].text
 
 
 def test_message_is_lost_only_where_the_whole_queue_was_looked_through() -> None:
@@ -336,6 +336,8 @@ def test_active_runs_of_a_job_that_allows_them_are_no_overlap() -> None:
     assert [item.text for item in found if item.code == "more_runs"] == [
         "2 more runs are active: 00000000 (queued), 00000000 (queued)"
     ]
+    due = of_job(job(overlap="allow", active=active, run=run(), next_run_at=NOW - MINUTE))
+    assert codes(due)[0] == "due"  # they do not keep the slot away
 
 
 @pytest.mark.parametrize(
