@@ -5,6 +5,8 @@ from datetime import date, datetime
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
+import structlog
+
 from worker_app import errors
 from worker_app.jobs import RunState
 from worker_app.metrics import commits, days
@@ -17,11 +19,17 @@ from worker_app.store.postgres import Postgres, Transaction
 from worker_app.store.sources import Org
 from worker_app.sync import lease, promote
 
+BUSY_SECONDS = 10  # a run waits so long, without a slot, while another one computes its organisation
 DAYS_PER_STEP = 100  # one transaction each: some seconds of work even for a busy organisation
+
+log = structlog.get_logger(__name__)
 
 
 def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int) -> int | None:
-    """Compute all touched days of the run's organisation and close it; returns how many. None: a duplicate message."""
+    """Compute all touched days of the run's organisation and close it; returns how many. None: a duplicate message.
+
+    While another run computes the same organisation, this one is put back to wait: it holds no slot and spends no attempt.
+    """
     owner, done = uuid4(), 0
     with postgres.transaction() as tx:
         claimed = runs.claim(tx, run_id, owner, "compute", lease_seconds)
@@ -33,7 +41,12 @@ def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int) -> int | None:
             return runs.renew(tx, run_id, owner, lease_seconds)
 
     with lease.kept(renew, lease_seconds) as lost:
-        while computed := _step(postgres, claimed.org_id):
+        while (computed := _step(postgres, claimed.org_id)) != 0:
+            if computed is None:
+                with postgres.transaction() as tx:
+                    runs.defer(tx, claimed, owner, BUSY_SECONDS)
+                log.info("metrics.deferred", reason="another run computes this organisation", days=done)
+                return done
             done += computed
             if lost.is_set():
                 raise errors.LeaseLost(f"run {run_id} was taken over")
@@ -44,10 +57,11 @@ def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int) -> int | None:
     return done
 
 
-def _step(postgres: Postgres, org_id: UUID) -> int:
-    """Compute the oldest touched days in one transaction; returns how many, 0 when none is left."""
+def _step(postgres: Postgres, org_id: UUID) -> int | None:
+    """Compute the oldest touched days in one transaction; returns how many, 0 when none is left, None while another run does."""
     with postgres.transaction() as tx:
-        metrics.lock_org(tx, org_id)
+        if not metrics.lock_org(tx, org_id):
+            return None
         touched = metrics.touched_days(tx, org_id, DAYS_PER_STEP)
         if not touched:
             return 0

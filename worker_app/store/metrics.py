@@ -46,12 +46,13 @@ def touched_days(tx: Transaction, org_id: UUID, limit: int) -> list[TouchedDay]:
     return [TouchedDay(row.day, row.revision) for row in rows]
 
 
-def lock_org(tx: Transaction, org_id: UUID) -> None:
-    """Be the one writer of an organisation's metrics until the transaction ends."""
-    tx.execute(
-        text("SELECT pg_advisory_xact_lock(hashtextextended('metrics/' || CAST(:org_id AS text), 0))"),
+def lock_org(tx: Transaction, org_id: UUID) -> bool:
+    """Try to be the one writer of an organisation's metrics until the transaction ends; False while another one is."""
+    taken: bool = tx.execute(
+        text("SELECT pg_try_advisory_xact_lock(hashtextextended('metrics/' || CAST(:org_id AS text), 0))"),
         {"org_id": org_id},
-    )
+    ).scalar_one()
+    return taken
 
 
 def replace_days(

@@ -293,6 +293,13 @@ def is_known(tx: Transaction, row_id: UUID) -> bool:
     return bool(tx.execute(text(query), {"id": row_id}).scalar_one())
 
 
+def defer(tx: Transaction, run: Run, owner: UUID, seconds: float) -> None:
+    """Put a run of metrics or of a report back to wait for so long; it spends no attempt. Raises LeaseLost."""
+    given = {"id": run.id, "owner": owner, "seconds": seconds}
+    if tx.execute(statement("defer_run"), given).one_or_none() is None:
+        raise errors.LeaseLost(f"run {run.id} was taken over")
+
+
 def job_of(tx: Transaction, run_id: UUID) -> UUID | None:
     """The scheduled job that a run serves; None for one that serves none."""
     found: UUID | None = tx.execute(

@@ -24,6 +24,11 @@ def message_findings(waits: Waiting, fleet: Fleet, bounds: Bounds) -> list[Findi
     if owed is None:
         return _published(waits, fleet, bounds)
     if owed.available_at > waits.now:
+        if waits.wanted.wakes > 1:  # jitter holds back the first message alone
+            text = (
+                f"it waits until {moment(owed.available_at)}: another run is at work on the same; no attempt is spent"
+            )
+            return [Finding("deferred", text, since=waits.armed_at, until=owed.available_at)]
         text = (
             f"its message is held back until {moment(owed.available_at)}, so that those due in the same minute spread"
         )

@@ -119,3 +119,26 @@ def test_day_that_a_later_walk_covers_is_computed_anew(postgres: Postgres) -> No
 def test_second_message_of_a_metrics_run_does_nothing(postgres: Postgres) -> None:
     seed(postgres)
     assert daily.run(postgres, uuid4(), lease_seconds=60) is None
+
+
+def test_run_that_finds_another_at_work_on_its_organisation_waits_without_a_slot_and_spends_no_attempt(
+    postgres: Postgres,
+) -> None:
+    made = seed(postgres)
+    run_id = uuid4()
+    execute(
+        postgres,
+        "INSERT INTO sync_runs (id, org_id, kind, trigger, wakes, deadline_at) "
+        "VALUES (:id, :org, 'metrics', 'manual', 1, now() + interval '1 day')",
+        id=run_id,
+        org=made.org.id,
+    )
+    with postgres.transaction() as busy:
+        assert metrics.lock_org(busy, made.org.id)
+        assert daily.run(postgres, run_id, lease_seconds=60) == 0
+    assert column(postgres, "SELECT state || attempt || wakes FROM sync_runs") == ["queued02"]
+    assert column(postgres, "SELECT dedupe FROM task_outbox WHERE available_at > now() + interval '5 seconds'") == [
+        f"run/{run_id}/dispatch/2"
+    ]
+    assert daily.run(postgres, run_id, lease_seconds=60) == 0
+    assert column(postgres, "SELECT state FROM sync_runs") == ["succeeded"]
