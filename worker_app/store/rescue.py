@@ -27,9 +27,16 @@ def take_exhausted(tx: Transaction, max_attempts: int, owner: UUID) -> list[UUID
     return [row.id for row in rows]
 
 
-def rearm_waiting(tx: Transaction, armed_before: datetime) -> int:
-    """Arm again what has waited since before a moment of the database's clock for a message that is not owed; how many."""
-    return len(tx.execute(statement("rearm_waiting"), {"armed_before": armed_before}).all())
+def rearm_waiting(tx: Transaction, armed_before: datetime, *, waits_for_locks: bool = False) -> int:
+    """Arm again what has waited since before a moment of the database's clock for a message that is not owed; how many.
+
+    `waits_for_locks`: also what somebody holds just now, and may let go without a change. Raises StoreAway after 5 s of that.
+    """
+    wanted = statement("rearm_waiting")
+    if waits_for_locks:
+        tx.execute(text("SET LOCAL lock_timeout = '5s'"))
+        wanted = text(wanted.text.replace(" SKIP LOCKED", ""))
+    return len(tx.execute(wanted, {"armed_before": armed_before}).all())
 
 
 def now(tx: Transaction) -> datetime:

@@ -99,6 +99,8 @@ def _rearm_waiting(postgres: Postgres, client: redis.Redis, patience: timedelta)
     armed_before = now - patience if seen == known else now
     rearmed = _repeat(postgres, lambda tx: rescue.rearm_waiting(tx, armed_before))
     if seen != known:
+        # Whoever held a row while the others were armed may have died without a change: its message is lost like theirs.
+        rearmed += _repeat(postgres, lambda tx: rescue.rearm_waiting(tx, armed_before, waits_for_locks=True))
         with postgres.transaction() as tx:
             rescue.set_redis_epoch(tx, seen)
     return rearmed

@@ -1,6 +1,7 @@
 -- Close a batch and count it in its run, in one statement: "the last one sees that none is left" loses runs under
 -- concurrency. Lock order is run before batch. The compare-and-swap on the owner closes it once. One batch that leaves lets
--- one planned batch of the same (organisation, provider) in: backfill last, rescued first, then the oldest.
+-- one planned batch of the same (organisation, provider) in: backfill last, rescued first, then the oldest. One that had to
+-- wait for this very source need wait no longer.
 WITH run AS MATERIALIZED (
   SELECT id FROM sync_runs WHERE id = (SELECT run_id FROM sync_batches WHERE id = :batch_id) FOR UPDATE),
 b AS (
@@ -9,7 +10,7 @@ b AS (
       incomplete_reason = :incomplete_reason, error_class = :error_class, error = :error
   FROM run
   WHERE s.id = :batch_id AND s.run_id = run.id AND s.state = 'running' AND s.lease_owner = :owner
-  RETURNING s.run_id, s.org_id, s.provider, (s.state = 'succeeded')::int AS ok),
+  RETURNING s.run_id, s.org_id, s.provider, s.source_id, s.dataset, (s.state = 'succeeded')::int AS ok),
 r AS (
   UPDATE sync_runs t
   SET batches_done = t.batches_done + b.ok, batches_failed = t.batches_failed + 1 - b.ok, wakes = t.wakes + 1, armed_at = now(),
@@ -19,10 +20,10 @@ r AS (
 pick AS MATERIALIZED (
   SELECT id FROM sync_batches
   WHERE org_id = (SELECT org_id FROM b) AND provider = (SELECT provider FROM b) AND state = 'planned'
-    AND (not_before IS NULL OR not_before <= now())
+    AND (not_before IS NULL OR not_before <= now() OR (source_id, dataset) = (SELECT source_id, dataset FROM b))
   ORDER BY (queue = 'backfill'), (attempt = 0), created_at, id LIMIT 1 FOR UPDATE SKIP LOCKED),
 q AS (
-  UPDATE sync_batches s SET state = 'queued', armed_at = now(), wakes = s.wakes + 1
+  UPDATE sync_batches s SET state = 'queued', not_before = NULL, armed_at = now(), wakes = s.wakes + 1
   FROM pick WHERE s.id = pick.id RETURNING s.id, s.org_id, s.queue, s.wakes),
 o AS (
   INSERT INTO task_outbox (dedupe, org_id, task, queue, kwargs)
