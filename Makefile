@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 UNIT := tests/unit
 
-.PHONY: help install lock up down test e2e check test-gevent chaos soak bench bench-worker bench-dispatch shape docs image
+.PHONY: help install lock up down test e2e check test-gevent chaos chaos-short soak bench bench-worker bench-dispatch shape docs image
 
 help:  ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -46,8 +46,11 @@ e2e: install  ## `dev-hops up` as a newcomer uses it, from start to Ctrl-C
 test-gevent: install  ## The unit tests again, in a gevent-patched interpreter
 	$(BIN)/python -m gevent.monkey $(BIN)/pytest -q $(UNIT)
 
-chaos: install  ## Long outages, kills and leaks on real workers: some 15 minutes
-	$(BIN)/pytest -q tests/chaos $(ARGS)
+chaos: install  ## Long outages, kills, leaks and deadlocks on real workers and stores: some 25 minutes
+	$(BIN)/pytest -q -s tests/chaos $(ARGS)
+
+chaos-short: install  ## Thirty kills over the points of dispatch: a minute
+	$(BIN)/pytest -q -s tests/chaos/dispatch -k short $(ARGS)
 
 soak: install  ## Mixed load with a Redis restart, a kill and renewals (ARGS="--minutes 30")
 	$(BIN)/python -m bench.soak $(ARGS)
