@@ -52,6 +52,18 @@ def test_two_beats_send_as_one_and_the_second_goes_on_when_the_first_ends(
     assert not list(service.folder.rglob("celerybeat*"))
 
 
+@pytest.mark.timeout(60)
+def test_killed_beat_is_followed_by_the_one_that_waits_within_thirty_seconds(
+    service: Service, redis_client: redis.Redis
+) -> None:
+    with service.running("b1", "beat") as first:
+        wait_for(lambda: len(sent(redis_client)) >= 2, "the first beat sends at once")
+        with service.running("b2", "beat"):
+            wait_for(lambda: (service.folder / "run/b2/beat.alive").exists(), "the second beat ticks")
+            first.kill()
+            wait_for(lambda: 2 in epochs(redis_client), "the second takes over", 30)
+
+
 def test_beat_adds_nothing_to_what_nobody_takes(service: Service, redis_client: redis.Redis) -> None:
     redis_client.rpush("scheduler", *["{}"] * MOST_WAITING)
     with service.running("b", "beat"):

@@ -12,7 +12,6 @@ from worker_app.cli.main import cli
         ["schedules", "list", "--org", ""],
         ["sync", "x", "--idempotency-key", ""],
         ["orgs", "add", "x", "--tz", ""],
-        ["worker", "--fleet", ""],
     ],
 )
 def test_option_that_is_empty_is_refused_by_name(words: list[str]) -> None:
