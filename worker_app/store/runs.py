@@ -108,7 +108,7 @@ def renew(tx: Transaction, run_id: UUID, owner: UUID, lease_seconds: int) -> boo
 def wanted_source_ids(tx: Transaction, run: Run) -> list[UUID] | None:
     """The sources that a run is about, as its scheduled job named them when the slot was served; None: all of its provider.
 
-    Raises UsageError where what is named is no source, or where nobody can tell any more.
+    Raises UsageError where what is named is no source, or where nobody can tell any more, LeaseLost where the run is gone.
     """
     if run.source_id is not None:
         return [run.source_id]
@@ -120,7 +120,9 @@ def wanted_source_ids(tx: Transaction, run: Run) -> list[UUID] | None:
             "WHERE r.id = :id"
         ),
         {"id": run.id},
-    ).one()
+    ).one_or_none()
+    if row is None:
+        raise errors.LeaseLost(f"run {run.id} was deleted while it was planned")
     if row.params is None:  # minted by an older program, and its job is gone: "all" would be a guess
         raise errors.UsageError(
             f"schedule {run.job_id} was removed before its run was planned; sync the source by hand"
