@@ -46,7 +46,7 @@ e2e: install  ## `dev-hops up` as a newcomer uses it, from start to Ctrl-C
 test-gevent: install  ## The unit tests again, in a gevent-patched interpreter
 	$(BIN)/python -m gevent.monkey $(BIN)/pytest -q $(UNIT)
 
-chaos: install  ## Long outages, kills, leaks and deadlocks on real workers and stores: some 25 minutes
+chaos: install  ## Long outages, kills, leaks and deadlocks on real workers and stores: half an hour and more
 	$(BIN)/pytest -q -s tests/chaos $(ARGS)
 
 chaos-short: install  ## Thirty kills over the points of dispatch: a minute

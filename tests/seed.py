@@ -52,6 +52,18 @@ def schedule(
     return job_id
 
 
+def due_jobs(postgres: Postgres, made: Seed, count: int) -> None:
+    """`count` jobs of the organisation, due since an hour with one slot or two, in one statement."""
+    execute(
+        postgres,
+        "INSERT INTO scheduled_jobs (id, org_id, kind, provider, cron_source, cron, next_run_at) "
+        "SELECT gen_random_uuid(), :org, 'sync', 'git', '0 * * * *', '0 * * * *', date_trunc('hour', now()) - interval '1 hour' "
+        "FROM generate_series(1, :count)",
+        org=made.org.id,
+        count=count,
+    )
+
+
 def manual_run(postgres: Postgres, made: Seed) -> UUID:
     """A queued run of the source."""
     with postgres.transaction() as tx:

@@ -1,6 +1,9 @@
+import re
+from pathlib import Path
+
 import pytest
 
-from worker_app import queues
+from worker_app import queues, store
 
 
 def test_every_queue_has_exactly_one_fleet() -> None:
@@ -17,3 +20,15 @@ def test_every_provider_has_a_queue_that_is_consumed() -> None:
 
 def test_every_task_travels_on_a_queue_that_is_consumed() -> None:
     assert set(queues.TASK_QUEUES.values()) <= set(queues.ALL_QUEUES)
+
+
+def test_every_statement_sends_a_task_to_its_own_queue() -> None:
+    statements = (Path(str(store.__file__)).parent / "sql").glob("*.sql")
+    named = [
+        (path.stem, task, queue)
+        for path in statements
+        for task, queue in re.findall(r"'(\w+)', '([\w.]+)'\)", path.read_text(encoding="utf-8"))
+        if task in queues.TASK_QUEUES
+    ]
+    assert len(named) > 15
+    assert [item for item in named if queues.TASK_QUEUES[item[1]] != item[2]] == []

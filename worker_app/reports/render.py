@@ -19,7 +19,7 @@ from worker_app.reports import period, sync_health, sync_health_text
 from worker_app.reports.period import Period
 from worker_app.reports.sync_health import Activity, Facts
 from worker_app.store import metrics, reports, runs, sources
-from worker_app.store.postgres import Postgres, Transaction
+from worker_app.store.postgres import Postgres, Transaction, now
 from worker_app.store.reports import NewOutput, Output
 from worker_app.store.sources import Org
 from worker_app.sync import lease, promote
@@ -105,7 +105,7 @@ def by_hand(
     with postgres.transaction() as tx:
         reports.snapshot(tx)
         org = sources.org(tx, org_name)
-        days = period.between(first, last, ZoneInfo(org.tz), reports.now(tx))
+        days = period.between(first, last, ZoneInfo(org.tz), now(tx))
         draft = TEMPLATES[template](tx, org, days)
     key = uuid5(jobs.NAMESPACE, f"{org.id}|report|{template}|{days.first}|{days.last}")
     with postgres.transaction() as tx:

@@ -11,8 +11,8 @@ from uuid import UUID
 from sqlalchemy import text
 
 from worker_app import jobs
-from worker_app.store import rescue, schedules
-from worker_app.store.postgres import Transaction, statement
+from worker_app.store import schedules
+from worker_app.store.postgres import Transaction, now, statement
 from worker_app.store.schedules import Schedule
 
 FITS_SHOWN = 10  # of each sort; a person gives more of the id then
@@ -199,7 +199,7 @@ def job(tx: Transaction, job_id: UUID) -> JobFacts | None:
         )
     )
     return JobFacts(
-        now=rescue.now(tx),
+        now=now(tx),
         schedule=found[0],
         lock=None if lock is None else Lock(*lock),
         ledger=tuple(Occurrence(*row) for row in ledger),

@@ -105,12 +105,17 @@ class Postgres:
     def now(self) -> datetime:
         """The database's clock, aware UTC: the only clock that decides what is due."""
         with self.transaction() as tx:
-            moment: datetime = tx.execute(text("SELECT now()")).scalar_one()
-        return moment
+            return now(tx)
 
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
+
+
+def now(tx: Transaction) -> datetime:
+    """The database's clock at the start of this transaction, aware UTC."""
+    moment: datetime = tx.execute(text("SELECT now()")).scalar_one()
+    return moment
 
 
 @contextmanager

@@ -121,12 +121,6 @@ def snapshot(tx: Transaction) -> None:
     tx.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
 
 
-def now(tx: Transaction) -> datetime:
-    """The moment that the transaction began, by the database's clock, aware UTC."""
-    moment: datetime = tx.execute(text("SELECT now()")).scalar_one()
-    return moment
-
-
 def order(tx: Transaction, run_id: UUID) -> Order:
     """What a claimed report run was asked for."""
     return Order(*tx.execute(statement("report_order"), {"run_id": run_id}).one())

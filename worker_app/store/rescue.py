@@ -39,12 +39,6 @@ def rearm_waiting(tx: Transaction, armed_before: datetime, *, waits_for_locks: b
     return len(tx.execute(wanted, {"armed_before": armed_before}).all())
 
 
-def now(tx: Transaction) -> datetime:
-    """The database's clock, aware UTC."""
-    moment: datetime = tx.execute(text("SELECT now()")).scalar_one()
-    return moment
-
-
 def redis_epoch(tx: Transaction) -> str | None:
     """The epoch of the Redis that this database last worked with."""
     return tx.execute(text("SELECT value FROM fleet_state WHERE key = :key"), {"key": EPOCH_KEY}).scalar_one_or_none()

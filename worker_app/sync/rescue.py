@@ -14,7 +14,7 @@ import redis
 from worker_app import errors, retry
 from worker_app.jobs import BatchEnd, BatchState
 from worker_app.store import batches, rescue, runs
-from worker_app.store.postgres import Postgres, Transaction
+from worker_app.store.postgres import Postgres, Transaction, now
 from worker_app.sync import promote
 
 EPOCH_KEY = "dev-hops/epoch"
@@ -95,8 +95,8 @@ def _rearm_waiting(postgres: Postgres, client: redis.Redis, patience: timedelta)
     client.expire(EPOCH_KEY, EPOCH_SECONDS)
     seen = epoch(client)
     with postgres.transaction() as tx:
-        now, known = rescue.now(tx), rescue.redis_epoch(tx)
-    armed_before = now - patience if seen == known else now
+        moment, known = now(tx), rescue.redis_epoch(tx)
+    armed_before = moment - patience if seen == known else moment
     rearmed = _repeat(postgres, lambda tx: rescue.rearm_waiting(tx, armed_before))
     if seen != known:
         # Whoever held a row while the others were armed may have died without a change: its message is lost like theirs.

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import text
 
-from tests.seed import Seed, column, execute, schedule, seed
+from tests.seed import column, due_jobs, execute, schedule, seed
 from worker_app import sync
 from worker_app.jobs import BatchEnd, BatchState, Message
 from worker_app.store import batches, outbox, runs, schedules, sources
@@ -25,24 +25,12 @@ LOOKS = (
 SQL = Path(str(runs.__file__)).parent / "sql"
 
 
-def fill(postgres: Postgres, made: Seed, count: int) -> None:
-    """`count` due jobs of one organisation, in one statement."""
-    execute(
-        postgres,
-        "INSERT INTO scheduled_jobs (id, org_id, kind, provider, cron_source, cron, next_run_at) "
-        "SELECT gen_random_uuid(), :org, 'sync', 'git', '0 * * * *', '0 * * * *', date_trunc('hour', now()) - interval '1 hour' "
-        "FROM generate_series(1, :count)",
-        org=made.org.id,
-        count=count,
-    )
-
-
 def test_claim_locks_and_returns_no_more_than_its_limit_on_stale_statistics(postgres: Postgres) -> None:
     made = seed(postgres)
     execute(postgres, "ALTER TABLE scheduled_jobs SET (autovacuum_enabled = false)")
-    fill(postgres, made, 2)
+    due_jobs(postgres, made, 2)
     execute(postgres, "ANALYZE scheduled_jobs")  # the planner believes in two rows from now on
-    fill(postgres, made, 500)
+    due_jobs(postgres, made, 500)
     with postgres.transaction() as tx:
         _, due = schedules.claim_due(tx, 3)
         assert len(due) == 3
@@ -62,7 +50,7 @@ def test_every_change_of_what_is_skipped_when_locked_takes_its_locks_in_a_materi
 
 
 def test_two_claims_at_once_never_share_a_job(postgres: Postgres) -> None:
-    fill(postgres, seed(postgres), 50)
+    due_jobs(postgres, seed(postgres), 50)
     with postgres.transaction() as first, postgres.transaction() as second:
         _, one = schedules.claim_due(first, 30)
         _, two = schedules.claim_due(second, 30)
@@ -73,7 +61,7 @@ def test_two_claims_at_once_never_share_a_job(postgres: Postgres) -> None:
 def test_job_that_is_edited_while_the_tick_passes_by_is_served_by_the_same_tick(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(postgres, seed(postgres), 5)
+    due_jobs(postgres, seed(postgres), 5)
     has_passed, look, minted = threading.Event(), schedules.has_due, list[int]()
 
     def seen(tx: Transaction) -> bool:
@@ -91,7 +79,7 @@ def test_job_that_is_edited_while_the_tick_passes_by_is_served_by_the_same_tick(
 
 
 def test_claim_waits_for_nobody(postgres: Postgres) -> None:
-    fill(postgres, seed(postgres), 5)
+    due_jobs(postgres, seed(postgres), 5)
     with postgres.transaction() as editor:
         editor.execute(text("UPDATE scheduled_jobs SET cron = '5 * * * *'"))
         assert dispatch.tick(postgres, "test").minted == 0
@@ -128,7 +116,7 @@ def test_relay_misses_no_row_whose_number_is_lower_and_whose_commit_is_later(pos
 
 
 def test_relays_that_work_at_once_publish_each_message_once(postgres: Postgres) -> None:
-    fill(postgres, seed(postgres), 1000)
+    due_jobs(postgres, seed(postgres), 1000)
     assert dispatch.tick(postgres, "test").minted == 1000
     sent: list[str] = []
 
@@ -144,7 +132,7 @@ def test_relays_that_work_at_once_publish_each_message_once(postgres: Postgres) 
 
 
 def test_claim_of_messages_is_for_one_relay_at_a_time(postgres: Postgres) -> None:
-    fill(postgres, seed(postgres), 30)
+    due_jobs(postgres, seed(postgres), 30)
     dispatch.tick(postgres, "test")
     with postgres.transaction() as tx:
         first = outbox.exchange(tx, uuid4(), [])
@@ -157,12 +145,12 @@ def test_claim_of_messages_is_for_one_relay_at_a_time(postgres: Postgres) -> Non
 @pytest.mark.timeout(60)
 def test_forty_nine_small_organisations_are_served_within_five_claims_beside_a_big_one(postgres: Postgres) -> None:
     big = seed(postgres, "big")
-    fill(postgres, big, 5000)
+    due_jobs(postgres, big, 5000)
     execute(
         postgres, "UPDATE scheduled_jobs SET next_run_at = next_run_at - interval '3 hours'"
     )  # all older than the others
     for number in range(49):
-        fill(postgres, seed(postgres, f"small{number}"), 20)
+        due_jobs(postgres, seed(postgres, f"small{number}"), 20)
     claims = 0
     while column(
         postgres, "SELECT 1 FROM scheduled_jobs WHERE org_id <> :big AND next_run_at <= now() LIMIT 1", big=big.org.id

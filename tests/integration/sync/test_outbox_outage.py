@@ -10,7 +10,7 @@ import redis
 
 from celery_utils import PerformanceProfile, create_worker_app
 from tests.processes import wait_for
-from tests.seed import column, execute, seed
+from tests.seed import column, due_jobs, seed
 from worker_app import queues, telemetry
 from worker_app.embedded.valkey import EmbeddedValkey
 from worker_app.store.postgres import Postgres
@@ -47,15 +47,7 @@ def relay(postgres: Postgres, valkey: EmbeddedValkey) -> Iterator[Relay]:
 
 
 def mint(postgres: Postgres, count: int) -> None:
-    made = seed(postgres)
-    execute(
-        postgres,
-        "INSERT INTO scheduled_jobs (id, org_id, kind, provider, cron_source, cron, next_run_at) "
-        "SELECT gen_random_uuid(), :org, 'sync', 'git', '0 * * * *', '0 * * * *', date_trunc('hour', now()) - interval '1 hour' "
-        "FROM generate_series(1, :count)",
-        org=made.org.id,
-        count=count,
-    )
+    due_jobs(postgres, seed(postgres), count)
     assert dispatch.tick(postgres, "test").minted == count
 
 
