@@ -1,6 +1,6 @@
 """The whole service on this machine: `up`, `down`, `status` and `env`."""
 
-import os
+import contextlib
 import shlex
 import signal
 import sys
@@ -8,12 +8,13 @@ import time
 from pathlib import Path
 
 import click
+import psutil
 from rich.console import Console
 
 from worker_app import errors, settings
 from worker_app.cli import context, local, local_summary, output
 from worker_app.embedded import process, supervisor
-from worker_app.embedded.folder import Folder, is_alive
+from worker_app.embedded.folder import Folder, is_alive, wait_for_end
 
 DETACH_SECONDS = 120.0
 DOWN_SECONDS = 20.0
@@ -122,15 +123,14 @@ def _detached(wanted: local.Wanted, as_json: bool) -> None:
 def down(folder: Path | None, as_json: bool) -> None:
     """Stop what `dev-hops up` runs in a folder; the data stays."""
     place = _folder(folder)
-    holder = place.holder_pid()
+    holder = place.holder()
     if holder:
-        os.kill(holder, signal.SIGTERM)
-        deadline = time.monotonic() + DOWN_SECONDS
-        while place.holder_pid() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        if place.holder_pid():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            holder.terminate()
+        # Its end is waited for, not its lock: what it still writes after it has given the folder back is written then.
+        if wait_for_end([holder], DOWN_SECONDS):
             raise errors.TransientError(
-                f"`up` (pid {holder}) has not ended in {DOWN_SECONDS:.0f} s; look at {place.log}/up.log"
+                f"`up` (pid {holder.pid}) has not ended in {DOWN_SECONDS:.0f} s; look at {place.log}/up.log"
             )
     left = supervisor.clear_leftovers(place, keep_stores=False) if place.read_state() else ()
     if left or holder:

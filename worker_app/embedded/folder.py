@@ -141,11 +141,16 @@ class Folder:
             os.close(self._lock_descriptor)
             self._lock_descriptor = None
 
-    def holder_pid(self) -> int | None:
-        """The pid of the process that holds the folder; None when nobody does."""
+    def holder(self) -> psutil.Process | None:
+        """The process that holds the folder; None when nobody does."""
         # Read, not tried: a lock taken only to look would make a start at that very moment fail.
         holder = self._read("up.lock", _HOLDER)
-        return holder.pid if holder and running_process(holder.pid, holder.create_time) else None
+        return running_process(holder.pid, holder.create_time) if holder else None
+
+    def holder_pid(self) -> int | None:
+        """The pid of the process that holds the folder; None when nobody does."""
+        holder = self.holder()
+        return holder.pid if holder else None
 
     def write_state(self, state: State) -> None:
         """Replace the record of what runs."""

@@ -13,6 +13,7 @@ import pytest
 from worker_app.worker import hub_lag
 from worker_app.worker.hub_lag import HubLag, Recent
 
+MOST_RUNS = 3
 # A process whose hub is held for a second at a time. What holds it writes a mark when it lets go.
 PROCESS = """
 import os
@@ -59,12 +60,16 @@ lag.stop()
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
-    """The process, when it is over."""
+    """The process, when it is over. A machine that itself stood still meanwhile is told of as well: then it runs again."""
     path = tmp_path_factory.mktemp("held") / "held.py"
     path.write_text(PROCESS)
     command = [sys.executable, "-m", "gevent.monkey", str(path)]
     top = Path(__file__).parents[3]
-    return subprocess.run(command, capture_output=True, text=True, timeout=25, check=True, cwd=top)
+    for _ in range(MOST_RUNS):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=25, check=True, cwd=top)
+        if done.stderr.count("hub.paused") == 1:  # the stop that the process asks for
+            break
+    return done
 
 
 @pytest.fixture
