@@ -5,7 +5,7 @@ for a human, `Deferral` waits for a moment and spends nothing. A message names t
 never holds a secret.
 """
 
-from datetime import datetime
+from collections.abc import Mapping
 
 
 class DevHopsError(Exception):
@@ -21,11 +21,74 @@ class PermanentError(DevHopsError):
 
 
 class Deferral(DevHopsError):
-    """Not now: the work goes on at `not_before` (aware UTC) and spends no attempt."""
+    """Not now: the work goes on in `retry_in` seconds or later and spends no attempt."""
 
-    def __init__(self, message: str, *, not_before: datetime) -> None:
+    def __init__(self, message: str, *, retry_in: float) -> None:
         super().__init__(message)
-        self.not_before = not_before
+        self.retry_in = retry_in
+
+
+class RateLimited(Deferral):
+    """A provider's limit, as the gate knows it, lets no request start now.
+
+    `provider`, `org_id` and `host` are the gate's key, `bucket` is what is closed, `reason` is the gate's word and `detail` the
+    provider's; `fails` counts the generations in a row in which the bucket was refused.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_in: float,
+        provider: str,
+        org_id: str,
+        host: str,
+        bucket: str,
+        reason: str,
+        detail: str = "",
+        fails: int = 0,
+    ) -> None:
+        super().__init__(message, retry_in=retry_in)
+        self.provider = provider
+        self.org_id = org_id
+        self.host = host
+        self.bucket = bucket
+        self.reason = reason
+        self.detail = detail
+        self.fails = fails
+
+
+class GateUnavailable(Deferral):
+    """The gate's Redis has been away for so long that bulk work stands back."""
+
+
+class QueryTooExpensive(PermanentError):
+    """A query costs more than the provider ever allows in one request: it has to shrink, another try cannot help."""
+
+    def __init__(self, message: str, *, cost: float, limit: float) -> None:
+        super().__init__(message)
+        self.cost = cost
+        self.limit = limit
+
+
+class ProviderFault(TransientError):
+    """A provider answered with a fault of its own, or not at all; `status` is the HTTP status, None without an answer."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ProviderRefused(PermanentError):
+    """A provider does not take what it was asked, for good; `status` is the HTTP status."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class CredentialRefused(PermanentError):
+    """A credential is missing, cannot be read, or the provider does not take it (any more); the message never holds it."""
 
 
 class SettingsError(PermanentError):
@@ -65,8 +128,18 @@ class WalkLost(TransientError):
 
 
 class SourceUnavailable(PermanentError):
-    """This source alone cannot be read; `state` is the word that `sources.state` gets, `inaccessible` or `gone`."""
+    """This source alone cannot be read; `state` is the word that `sources.state` gets: inaccessible, sso_required or gone.
 
-    def __init__(self, message: str, *, state: str = "inaccessible") -> None:
+    `evidence` is what the provider said: status, headers, the beginning of the body; no secret in it.
+    """
+
+    def __init__(
+        self, message: str, *, state: str = "inaccessible", evidence: Mapping[str, object] | None = None
+    ) -> None:
         super().__init__(message)
         self.state = state
+        self.evidence = evidence
+
+
+class DatasetDisabled(PermanentError):
+    """The provider has this dataset of the source switched off (issues, for example); the others go on."""

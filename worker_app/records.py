@@ -59,7 +59,152 @@ class UnreachableCommit:
     repo_ext_id: str
 
 
-Record = Repository | Commit | UnreachableCommit
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """A pull request (GitLab: merge request). `detail_complete` is False where its commits could not all be read."""
+
+    ext_id: str
+    repo_ext_id: str
+    number: int
+    title: str
+    author_ext_id: str | None  # None: the account is gone
+    author_is_bot: bool | None
+    state: str  # open, closed, merged
+    is_draft: bool
+    created_at: datetime
+    updated_at: datetime
+    merged_at: datetime | None
+    closed_at: datetime | None
+    head_sha: str | None
+    merge_sha: str | None
+    head_ref: str | None
+    base_ref: str | None
+    commits_total: int | None  # as the provider counts them
+    additions: int | None
+    deletions: int | None
+    reverts_number: int | None = None
+    detail_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequestCommit:
+    """One commit of a pull request, in the provider's order."""
+
+    ext_id: str  # sha
+    pr_ext_id: str
+    ordinal: int  # from 0
+    authored_at: datetime | None
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequestEvent:
+    """One step in the life of a pull request."""
+
+    ext_id: str
+    pr_ext_id: str
+    kind: str  # ready, draft, closed, reopened, merged, review_requested
+    actor_ext_id: str | None
+    at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A review, or a comment on the code of a pull request."""
+
+    ext_id: str
+    kind: str  # review, comment
+    pr_ext_id: str
+    reviewer_ext_id: str | None
+    reviewer_is_bot: bool | None
+    state: str | None  # approved, changes_requested, commented, dismissed, pending
+    commit_sha: str | None
+    submitted_at: datetime | None  # None: pending
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """An issue. `history_complete` is True only where every transition was read."""
+
+    ext_id: str
+    key: str  # how people name it: acme/api#12, ABC-12
+    project_ext_id: str
+    type: str | None
+    status: str  # the provider's word
+    status_category: str  # todo, in_progress, done, dropped
+    resolution: str | None
+    assignee_ext_id: str | None
+    points: float | None
+    created_at: datetime
+    updated_at: datetime
+    resolved_at: datetime | None
+    history_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One change of a work item's status."""
+
+    ext_id: str
+    item_ext_id: str
+    from_status: str | None
+    to_status: str
+    from_category: str | None
+    to_category: str
+    actor_ext_id: str | None
+    at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRun:
+    """One attempt of a workflow run or pipeline."""
+
+    ext_id: str
+    attempt: int
+    repo_ext_id: str
+    name: str | None
+    ref: str | None
+    sha: str | None
+    status: str  # queued, running, succeeded, failed, cancelled, skipped
+    created_at: datetime
+    updated_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One deployment of a commit to an environment; runs of the same `group_key` are one deployment tried again."""
+
+    ext_id: str
+    repo_ext_id: str
+    environment: str | None
+    env_class: str  # production, staging, other
+    sha: str | None
+    status: str  # pending, running, succeeded, failed, inactive
+    group_key: str
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+
+
+Record = (
+    Repository
+    | Commit
+    | UnreachableCommit
+    | PullRequest
+    | PullRequestCommit
+    | PullRequestEvent
+    | Review
+    | WorkItem
+    | Transition
+    | PipelineRun
+    | Deployment
+)
+DETAILS = (Repository, UnreachableCommit, PullRequestCommit, PullRequestEvent, Transition)  # what no dataset is made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +240,7 @@ class Page(NamedTuple):
     @property
     def counted(self) -> int:
         """How many of the records are what the dataset is made of: what a run's `records` counts."""
-        return sum(not isinstance(item, Repository | UnreachableCommit) for item in self.records)
+        return sum(not isinstance(item, DETAILS) for item in self.records)
 
 
 class Reader(Protocol):
