@@ -1,0 +1,66 @@
+"""What one process knows of the keys that it uses, and how it hears more: windows, the two books, the clock of Redis."""
+
+import time
+from collections.abc import Iterable, Mapping
+
+from worker_app.gate.key import GateKey
+from worker_app.gate.listener import Listener
+from worker_app.gate.outage import Outage
+from worker_app.gate.policy import ProviderPolicy
+from worker_app.gate.windows import Window, Windows
+
+STEP_SECONDS = 1.0  # by which Redis's clock moves against ours before it is told as a step
+
+
+class Knowledge:
+    """Shared by everything that the gate of one process is made of."""
+
+    def __init__(
+        self, policies: Mapping[str, ProviderPolicy], windows: Windows, outage: Outage, listener: Listener
+    ) -> None:
+        self._policies = policies
+        self.windows = windows
+        self.outage = outage
+        self.listener = listener
+        self._skew_seconds: float | None = None
+
+    def policy(self, key: GateKey) -> ProviderPolicy:
+        """The policy of the key's provider; ValueError where there is none."""
+        try:
+            return self._policies[key.provider]
+        except KeyError:
+            raise ValueError(f"provider is {key.provider!r}: there are {', '.join(sorted(self._policies))}") from None
+
+    def closed(self, key: GateKey, buckets: Iterable[str]) -> tuple[Window, float] | None:
+        """The known window that closes these buckets, and the seconds that are left of it. No trip."""
+        return self.windows.closed(key, buckets)
+
+    def look(self, key: GateKey, buckets: tuple[str, ...]) -> tuple[Window, float] | None:
+        """The same, after a look at Redis: where no window is known, and once a second where one is."""
+        if self.closed(key, buckets) is None or self.windows.may_look(key):
+            self.sync(key)
+        return self.closed(key, buckets)
+
+    def look_again(self, key: GateKey) -> None:
+        """Ask Redis for windows of the key, unless this process has done so within the last second."""
+        if self.windows.may_look(key):
+            self.sync(key)
+
+    def sync(self, key: GateKey) -> bool:
+        """Give Redis the windows that are known and take those it knows; returns whether it answered."""
+        epoch, known = self.windows.epoch(key), self.windows.known(key)
+        seen = self.outage.call(lambda book: book.sync(key, epoch, known))
+        if seen is None:
+            return False
+        self.windows.saw(key, seen)
+        return True
+
+    def heard(self, key: GateKey, now_ms: int, cleared: int, stepped_ms: int) -> None:
+        """Every answer of Redis tells of clears, and by its time of a clock that was moved."""
+        self.windows.heard(key, cleared)
+        skew = now_ms / 1000 - time.monotonic()
+        before, self._skew_seconds = self._skew_seconds, skew
+        if stepped_ms:
+            self.listener.clock_stepped(-stepped_ms / 1000)
+        elif before is not None and abs(skew - before) > STEP_SECONDS:
+            self.listener.clock_stepped(skew - before)

@@ -1,0 +1,176 @@
+"""The book in Redis: five scripts over two keys. Every number is Redis's own time; grants and releases are tied to the lease.
+
+A call is repeated once where the connection was cut, since the same lease gets the same grant. One that ran into its timeout
+is not: whether it was heard is unknown, and the caller has waited long enough.
+"""
+
+from collections.abc import Callable, Iterable
+from hashlib import sha1
+from importlib import resources
+from typing import Any
+
+import redis
+from redis import exceptions
+
+from worker_app.gate.book import Ask, Granted, Held, Known, Learned, Seen, Told, Waits
+from worker_app.gate.key import GateKey, Reason
+
+PREFIX = "gate1:"  # 1 is the layout of the keys: another layout is another prefix
+CLOCK = resources.files("worker_app.gate").joinpath("_clock.lua").read_text()
+_SHARED = resources.files("worker_app.gate").joinpath("_state.lua").read_text()
+
+
+def state_key(key: GateKey) -> str:
+    """The hash that holds what is known of a key."""
+    return f"{PREFIX}{key.text}:s"
+
+
+def leases_key(key: GateKey) -> str:
+    """The sorted set of the requests of a key that are under way."""
+    return f"{PREFIX}{key.text}:l"
+
+
+class Script:
+    """One script, with what it shares before it."""
+
+    def __init__(self, name: str, clock: str) -> None:
+        self.text = "\n".join((clock, _SHARED, resources.files("worker_app.gate").joinpath(f"{name}.lua").read_text()))
+        self.digest = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+
+class RedisBook:
+    """Implements `book.Book`. `clock` and `moment` are for tests that set the time: the script's clock and its last argument."""
+
+    def __init__(
+        self, client: redis.Redis, *, clock: str = CLOCK, moment: Callable[[], Iterable[object]] = tuple
+    ) -> None:
+        self._client = client
+        self._moment = moment
+        self._acquire, self._observe, self._sync, self._clear = (
+            Script(name, clock) for name in ("acquire", "observe", "sync", "admin")
+        )
+
+    def acquire(self, key: GateKey, ask: Ask) -> Granted | Waits:
+        """Grant the request or say how long to wait. Raises redis.RedisError."""
+        return answer_of(self._run(self._acquire, key, acquire_arguments(ask, is_repeat=False), again=(8, 1)), ask)
+
+    def observe(self, key: GateKey, told: Told) -> Learned:
+        """End the lease and learn from the reply. Raises redis.RedisError."""
+        row = self._run(self._observe, key, observe_arguments(told))
+        return Learned(
+            was_live=bool(row[0]),
+            left_ms=int(row[1]),
+            now_ms=int(row[2]),
+            cleared=int(row[3]),
+            stepped_ms=int(row[4]),
+            bucket=_text(row[5]),
+            fails=int(row[6]),
+            opened=int(row[7]),
+            has_leaked=bool(row[8]),
+        )
+
+    def sync(self, key: GateKey, epoch: int = 0, known: tuple[Known, ...] = ()) -> Seen:
+        """Add the windows that the caller knows and tell all that is known. Raises redis.RedisError."""
+        row = self._run(self._sync, key, [epoch, *_known_arguments(known)])
+        parts = [_text(part) for part in row[4:]]
+        fields = dict(zip(parts[::2], parts[1::2], strict=True))
+        fields.pop("k", None)  # of Redis alone: when the key expires
+        return Seen(int(row[0]), int(row[1]), int(row[2]), int(row[3]), fields)
+
+    def clear(self, key: GateKey, bucket: str) -> int:
+        """Forget the windows and quotas of a bucket, `*` of all; returns how many were open. Raises redis.RedisError."""
+        return int(self._run(self._clear, key, [bucket]))
+
+    def every_key(self) -> list[GateKey]:
+        """Every key of which something is known. Raises redis.RedisError."""
+        found = []
+        for name in self._client.scan_iter(match=f"{PREFIX}{{*}}:s", count=500):
+            parts = _text(name)[len(PREFIX) + 1 : -len("}:s")].split("|")
+            found.append(GateKey(*parts))
+        return sorted(found, key=lambda key: key.text)
+
+    def _run(self, script: Script, key: GateKey, arguments: list[Any], again: tuple[int, object] | None = None) -> Any:
+        every = [state_key(key), leases_key(key), *arguments, *self._moment()]
+        try:
+            return self._evaluate(script, every)
+        except exceptions.TimeoutError:
+            raise
+        except exceptions.ConnectionError as error:
+            if not isinstance(
+                error.__cause__, ConnectionResetError | BrokenPipeError
+            ) and "closed by server" not in str(error):
+                raise
+            if again is not None:
+                every[2 + again[0]] = again[1]
+            return self._evaluate(script, every)
+
+    def _evaluate(self, script: Script, every: list[Any]) -> Any:
+        try:
+            return self._client.evalsha(script.digest, 2, *every)
+        except exceptions.NoScriptError:
+            return self._client.eval(script.text, 2, *every)
+
+
+def acquire_arguments(ask: Ask, *, is_repeat: bool) -> list[Any]:
+    """The arguments of acquire.lua in its order."""
+    held = ask.held or Held("", -1, -1)
+    arguments: list[Any] = [ask.lease, ask.lease_ms, int(ask.priority), ask.max_delay_ms, ask.max_conc, ask.ramp_ms]
+    arguments += [ask.guard_ms, ask.epoch, int(is_repeat), held.bucket, held.generation, held.ticket, len(ask.buckets)]
+    for bucket in ask.buckets:
+        policy = bucket.policy
+        arguments += [bucket.name, policy.model, bucket.cost, round(policy.period * 1000)]
+        arguments += [round(policy.gap * 1000), policy.burst, int(bucket.is_silent)]
+    return [*arguments, *_known_arguments(ask.known)]
+
+
+def answer_of(row: list[Any], ask: Ask) -> Granted | Waits:
+    """What acquire.lua answered."""
+    if row[0]:
+        ended = tuple(name for name in _text(row[8]).split(",") if name)
+        remaining = None if row[3] < 0 else int(row[3])
+        return Granted(int(row[1]), int(row[2]), remaining, int(row[4]), int(row[5]), int(row[6]), int(row[7]), ended)
+    bucket = _text(row[6])
+    return Waits(
+        wait_ms=int(row[1]),
+        now_ms=int(row[2]),
+        reason=Reason(_text(row[3])),
+        cleared=int(row[4]),
+        stepped_ms=int(row[5]),
+        bucket=bucket,
+        left_ms=int(row[7]),
+        held=Held(bucket, int(row[9]), int(row[8])) if row[8] >= 0 else ask.held,
+        text=_text(row[10]),
+        fails=int(row[11]),
+    )
+
+
+def observe_arguments(told: Told) -> list[Any]:
+    """The arguments of observe.lua in its order."""
+    signal = told.signal
+    arguments: list[Any] = [told.lease, told.sent_ms, signal.kind.value, signal.bucket, _milliseconds(signal.after)]
+    arguments += [_number(signal.after_at_ms), told.text, told.guard_ms, told.default_after_ms, told.max_conc]
+    arguments.append(len(signal.quotas))
+    for quota in signal.quotas:
+        policy = told.policies[quota.bucket]
+        arguments += [quota.bucket, policy.model, round(policy.period * 1000), _number(quota.limit)]
+        arguments += [_number(quota.remaining), _milliseconds(quota.reset_in), _number(quota.reset_at_ms)]
+    return [*arguments, len(told.buckets), *told.buckets]
+
+
+def _known_arguments(known: tuple[Known, ...]) -> list[Any]:
+    arguments: list[Any] = [len(known)]
+    for window in known:
+        arguments += [window.bucket, window.left_ms, window.text]
+    return arguments
+
+
+def _milliseconds(seconds: float | None) -> int:
+    return -1 if seconds is None else round(seconds * 1000)
+
+
+def _number(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
