@@ -1,4 +1,4 @@
-"""Records: what readers yield, upserted by identity. An older walk never overwrites a newer one, a repeat is a no-op."""
+"""Records: what readers yield, upserted by identity. What is older never overwrites what is newer, a repeat is a no-op."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -7,28 +7,30 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from worker_app.records import Commit, Record, Repository, Source, UnreachableCommit
+from worker_app import errors
+from worker_app.records import Commit, Record, Source, UnreachableCommit
+from worker_app.store import postgres, shapes
 from worker_app.store.postgres import Transaction, statement
 
 
 def write(tx: Transaction, source: Source, records: Sequence[Record], updated_at: datetime) -> None:
-    """Write one page. `updated_at` is the stamp of the walk, aware UTC: it decides which of two writes is newer."""
-    place = {
-        "org_id": source.org_id,
-        "provider": source.provider,
-        "host": source.host,
-        "source_id": source.id,
-        "updated_at": updated_at,
-    }
-    repositories = [_repository(item) for item in records if isinstance(item, Repository)]
-    commits = [_commit(item) for item in records if isinstance(item, Commit)]
-    if repositories:
-        tx.execute(statement("upsert_repositories"), {**place, "rows": json.dumps(repositories)})
-    if commits:
-        tx.execute(statement("upsert_commits"), {**place, "rows": json.dumps(commits)})
-    unreachable = [item for item in records if isinstance(item, UnreachableCommit)]
-    if unreachable:
-        mark_unreachable(tx, source, ext_ids=[item.ext_id for item in unreachable])
+    """Write one page: all of it, or nothing. `updated_at` is the stamp of the walk, aware UTC.
+
+    Which of two writes is newer is told by the record's own `updated_at`, and by the stamp where it has none. Raises
+    RowRefused where Postgres takes a row for broken; `tx` can go on then.
+    """
+    place = {"org_id": source.org_id, "provider": source.provider, "host": source.host, "source_id": source.id}
+    found = [(shape, rows) for shape in shapes.SHAPES if (rows := shapes.rows(shape, records, updated_at))]
+    table = ""
+    try:
+        with postgres.refusable(tx):
+            for shape, rows in found:
+                table = shape.table
+                tx.execute(shapes.upsert(shape), {**place, "rows": json.dumps(rows, default=_plain)})
+    except errors.RowRefused as error:
+        raise errors.RowRefused(f"{table} of {source.external_name}: {error}") from error
+    if unreachable := [item.ext_id for item in records if isinstance(item, UnreachableCommit)]:
+        mark_unreachable(tx, source, ext_ids=unreachable)
 
 
 def mark_unreachable(
@@ -79,25 +81,10 @@ def commits_between(tx: Transaction, org_id: UUID, start: datetime, end: datetim
         )
 
 
-def _repository(item: Repository) -> dict[str, object]:
-    return {
-        "ext_id": item.ext_id,
-        "full_name": item.full_name,
-        "default_branch": item.default_branch,
-        "is_archived": item.is_archived,
-    }
-
-
-def _commit(item: Commit) -> dict[str, object]:
-    return {
-        "ext_id": item.ext_id,
-        "repo_ext_id": item.repo_ext_id,
-        "author_ext_id": item.author_ext_id,
-        "author_email_hash": item.author_email_hash.hex() if item.author_email_hash else None,
-        "authored_at": int(item.authored_at.timestamp()),
-        "committed_at": int(item.committed_at.timestamp()),
-        "is_merge": item.is_merge,
-        "files": item.files,
-        "additions": item.additions,
-        "deletions": item.deletions,
-    }
+def _plain(value: object) -> str:
+    """What JSON has no form for, as Postgres reads it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return "\\x" + value.hex()
+    raise TypeError(f"a record holds a {type(value).__name__}, which no column takes")

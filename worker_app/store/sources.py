@@ -1,7 +1,8 @@
 """Organisations, their sources, and how far each dataset of a source has been read."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID, uuid4
 
@@ -10,6 +11,8 @@ from sqlalchemy import text
 from worker_app import errors
 from worker_app.records import Cursor, Source, Walk
 from worker_app.store.postgres import Transaction, statement
+
+DISABLED_DAYS = 7  # so long a dataset that its provider has switched off is not asked again
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +57,32 @@ def org(tx: Transaction, name_or_id: str | UUID | None = None) -> Org:
 
 
 def add_source(tx: Transaction, org_id: UUID, provider: str, host: str, external_name: str, ext_id: str) -> Source:
-    """A new source; raises Conflict when the organisation has it already."""
+    """A new source; raises Conflict when the organisation has it already, which names it where it has another name there."""
+    given = {"org_id": org_id, "provider": provider, "host": host, "external_name": external_name, "ext_id": ext_id}
     row = tx.execute(
         text(
             "INSERT INTO sources (org_id, id, provider, host, external_name, ext_id, state_since, first_seen) "
             "VALUES (:org_id, :id, :provider, :host, :external_name, :ext_id, now(), now()) "
             "ON CONFLICT (org_id, provider, host, ext_id) DO NOTHING "
-            "RETURNING org_id, id, provider, host, external_name, ext_id, state, state_reason"
+            "RETURNING org_id, id, provider, host, external_name, ext_id, state, state_reason, credential_id"
         ),
-        {
-            "org_id": org_id,
-            "id": uuid4(),
-            "provider": provider,
-            "host": host,
-            "external_name": external_name,
-            "ext_id": ext_id,
-        },
+        {**given, "id": uuid4()},
     ).one_or_none()
     if row is None:
-        raise errors.Conflict(f"source {external_name} exists already")
+        raise errors.Conflict(f"source {external_name} exists already{_other_name(tx, given)}")
     return Source(*row)
+
+
+def _other_name(tx: Transaction, given: Mapping[str, object]) -> str:
+    """The name under which an identity stands already, where it is another one; as the end of a sentence."""
+    known = tx.execute(
+        text(
+            "SELECT external_name FROM sources WHERE org_id = :org_id AND provider = :provider AND host = :host "
+            "AND ext_id = :ext_id AND external_name <> :external_name"
+        ),
+        given,
+    ).scalar_one_or_none()
+    return f" as {known}" if known else ""
 
 
 def sources(
@@ -82,7 +91,7 @@ def sources(
     """The sources of an organisation (None: of all), by name; those of one provider or with certain ids where given."""
     rows = tx.execute(
         text(
-            "SELECT org_id, id, provider, host, external_name, ext_id, state, state_reason FROM sources "
+            "SELECT org_id, id, provider, host, external_name, ext_id, state, state_reason, credential_id FROM sources "
             "WHERE (CAST(:org_id AS uuid) IS NULL OR org_id = :org_id) "
             "AND (CAST(:provider AS text) IS NULL OR provider = :provider) "
             "AND (CAST(:ids AS uuid[]) IS NULL OR id = ANY (CAST(:ids AS uuid[]))) ORDER BY external_name, id"
@@ -96,7 +105,8 @@ def source(tx: Transaction, name_or_id: str, org_id: UUID | None = None) -> Sour
     """The source with this id, name or unambiguous end of a name. Raises UsageError when none or several fit."""
     every = sources(tx, org_id)
     exact = [item for item in every if name_or_id in (str(item.id), item.external_name, item.ext_id)]
-    found = exact or [item for item in every if item.ext_id.endswith("/" + name_or_id.strip("/"))]
+    end = "/" + name_or_id.strip("/")
+    found = exact or [item for item in every if item.ext_id.endswith(end) or item.external_name.endswith(end)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -119,15 +129,49 @@ def remove_source(tx: Transaction, item: Source) -> None:
     )
 
 
-def set_state(tx: Transaction, org_id: UUID, source_id: UUID, state: str, reason: str | None) -> None:
-    """Write what the source proved to be; `state_since` moves only when the state does."""
+def rename(tx: Transaction, item: Source, external_name: str) -> Source:
+    """The source under the name that its provider gives it now; the name before goes into `source_names`. Safe to repeat."""
+    key = {"org_id": item.org_id, "id": item.id}
+    tx.execute(text("SELECT 1 FROM sources WHERE org_id = :org_id AND id = :id FOR UPDATE"), key)
+    tx.execute(statement("rename_source"), {**key, "name": external_name})
+    return replace(item, external_name=external_name)
+
+
+def set_state(
+    tx: Transaction,
+    org_id: UUID,
+    source_id: UUID,
+    state: str,
+    reason: str | None,
+    *,
+    evidence: Mapping[str, object] | None = None,
+) -> None:
+    """Write what the source proved to be, and what its provider said to that; `state_since` moves only when the state does.
+
+    `evidence` holds no secret; what Postgres takes in no text, U+0000 and lone surrogates, is replaced.
+    """
     tx.execute(
         text(
-            "UPDATE sources SET state = :state, state_reason = :reason, last_seen = now(), "
-            "state_since = CASE WHEN state = :state THEN state_since ELSE now() END WHERE org_id = :org_id AND id = :id"
+            "UPDATE sources SET state = :state, state_reason = :reason, state_evidence = CAST(:evidence AS jsonb), "
+            "last_seen = now(), state_since = CASE WHEN state = :state THEN state_since ELSE now() END "
+            "WHERE org_id = :org_id AND id = :id"
         ),
-        {"org_id": org_id, "id": source_id, "state": state, "reason": reason},
+        {
+            "org_id": org_id,
+            "id": source_id,
+            "state": state,
+            "reason": reason,
+            "evidence": None if evidence is None else json.dumps(_storable(evidence)),
+        },
     )
+
+
+def _storable(value: object) -> object:
+    if isinstance(value, str):
+        return value.replace("\0", "?").encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, Mapping):
+        return {str(_storable(name)): _storable(item) for name, item in value.items()}
+    return [_storable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def cursor(tx: Transaction, org_id: UUID, source_id: UUID, dataset: str) -> Cursor:
@@ -146,16 +190,25 @@ def move_cursor(tx: Transaction, org_id: UUID, source_id: UUID, dataset: str, wa
     """Move the cursor to the start of a walk that was complete, never back; the days that this covers are computed anew."""
     place = {"org_id": org_id, "source_id": source_id, "dataset": dataset, "at": walk.started_at}
     tx.execute(statement("touch_covered_days"), place)
-    tx.execute(
+    tx.execute(statement("move_cursor"), {**place, "tips": json.dumps(dict(walk.until))})
+
+
+def disable_dataset(tx: Transaction, org_id: UUID, source_id: UUID, dataset: str, reason: str) -> None:
+    """Write that the provider has this dataset of the source switched off; its cursor stays, the next complete walk ends it."""
+    given = {"org_id": org_id, "source_id": source_id, "dataset": dataset, "reason": reason}
+    tx.execute(statement("disable_dataset"), given)
+
+
+def disabled_datasets(tx: Transaction, org_id: UUID, source_ids: Sequence[UUID]) -> frozenset[tuple[UUID, str]]:
+    """Those of (source, dataset) that their provider has switched off and was asked about less than a week ago."""
+    rows = tx.execute(
         text(
-            "INSERT INTO sync_cursors AS c (org_id, source_id, dataset, cursor_at, tips, last_complete_start) "
-            "SELECT org_id, id, :dataset, :at, CAST(:tips AS jsonb), :at FROM sources WHERE org_id = :org_id AND id = :source_id "
-            "ON CONFLICT (org_id, source_id, dataset, scope) DO UPDATE SET cursor_at = excluded.cursor_at, "
-            "tips = excluded.tips, last_complete_start = excluded.last_complete_start "
-            "WHERE c.cursor_at IS NULL OR excluded.cursor_at >= c.cursor_at"
+            "SELECT source_id, dataset FROM sync_cursors WHERE org_id = :org_id AND source_id = ANY (CAST(:ids AS uuid[])) "
+            "AND scope = '' AND state = 'disabled' AND asked_at > now() - make_interval(days => :days)"
         ),
-        {**place, "tips": json.dumps(dict(walk.until))},
+        {"org_id": org_id, "ids": list(source_ids), "days": DISABLED_DAYS},
     )
+    return frozenset((row.source_id, row.dataset) for row in rows)
 
 
 def complete_starts(tx: Transaction, org_id: UUID, dataset: str) -> dict[UUID, datetime | None]:
@@ -168,3 +221,12 @@ def complete_starts(tx: Transaction, org_id: UUID, dataset: str) -> dict[UUID, d
         {"org_id": org_id, "dataset": dataset},
     )
     return {row.id: row.last_complete_start for row in rows}
+
+
+def set_credential(tx: Transaction, item: Source, credential_id: UUID | None) -> Source:
+    """The source, read with this credential of its organisation from now on; None: without one."""
+    tx.execute(
+        text("UPDATE sources SET credential_id = :credential_id WHERE org_id = :org_id AND id = :id"),
+        {"org_id": item.org_id, "id": item.id, "credential_id": credential_id},
+    )
+    return replace(item, credential_id=credential_id)

@@ -1,6 +1,6 @@
 """Plan: a run becomes batches, one per source and dataset, in one transaction; as many are released as the cap allows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID, uuid4
 
 from worker_app import errors, jobs, queues
@@ -23,7 +23,9 @@ def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int, cap: int, max_b
     with postgres.transaction() as tx:
         runs.lock_cap(tx, claimed.org_id, provider)
         try:
-            batches = plan(claimed, _wanted_sources(tx, claimed), registry.datasets(provider))
+            wanted = _wanted_sources(tx, claimed)
+            disabled = sources.disabled_datasets(tx, claimed.org_id, [source.id for source in wanted])
+            batches = plan(claimed, wanted, registry.datasets(provider), disabled)
             if len(batches) > max_batches:
                 raise errors.UsageError(
                     f"the run has {len(batches)} batches and the most is {max_batches}; split its schedule by source"
@@ -38,8 +40,16 @@ def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int, cap: int, max_b
     return armed
 
 
-def plan(claimed: Run, wanted: Iterable[Source], datasets: Sequence[str]) -> list[NewBatch]:
-    """The batches of a run: every source that still exists at its provider, times every dataset."""
+def plan(
+    claimed: Run,
+    wanted: Iterable[Source],
+    datasets: Sequence[str],
+    disabled: Collection[tuple[UUID, str]] = (),
+) -> list[NewBatch]:
+    """The batches of a run: every source that still exists at its provider, times every dataset.
+
+    `disabled` are those of (source, dataset) that are switched off there and are not asked about yet.
+    """
     return [
         NewBatch(
             id=jobs.batch_id(claimed.id, source.id, dataset),
@@ -50,6 +60,7 @@ def plan(claimed: Run, wanted: Iterable[Source], datasets: Sequence[str]) -> lis
         for source in wanted
         if source.state != "gone"
         for dataset in datasets
+        if (source.id, dataset) not in disabled
     ]
 
 

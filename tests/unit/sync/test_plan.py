@@ -27,3 +27,10 @@ def test_plan_has_one_batch_per_source_and_dataset_on_the_providers_queue() -> N
 
 def test_source_that_is_gone_is_not_asked_any_more() -> None:
     assert plan.plan(RUN, [source("gone")], ["commits"]) == []
+
+
+def test_dataset_that_is_switched_off_gets_no_batch_and_the_others_of_its_source_do() -> None:
+    one, other = source(), source()
+    off = {(one.id, "work_items"), (other.id, "work_items"), (other.id, "commits")}
+    batches = plan.plan(RUN, [one, other], ["commits", "work_items"], off)
+    assert [(batch.source_id, batch.dataset) for batch in batches] == [(one.id, "commits")]
