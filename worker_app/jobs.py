@@ -118,6 +118,19 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingBatch:
+    """A batch that may be claimed now, and whose requests it is going to make."""
+
+    id: UUID
+    org_id: UUID
+    provider: str
+    host: str
+    dataset: str
+    deferrals: int  # waits since the last page
+    stalled_seconds: float  # since the first of them; database clock
+
+
+@dataclass(frozen=True, slots=True)
 class BatchEnd:
     """How a batch ends, as it is written."""
 

@@ -23,6 +23,7 @@ FLEETS: dict[str, tuple[str, ...]] = {
 ALL_QUEUES: tuple[str, ...] = tuple(queue for queues in FLEETS.values() for queue in queues)
 DEFAULT_QUEUE = "default"
 PRESENCE_PREFIX = "dev-hops/presence/"  # of the key with a short life by which a worker says what it consumes and runs
+ROLL_CALL_KEY = "dev-hops/fleet"  # sorted set of the workers that are there, with their number of processes
 PROVIDERS: tuple[str, ...] = ("github", "gitlab", "jira", "linear", "git")
 
 TASK_QUEUES: dict[str, str] = {

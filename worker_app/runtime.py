@@ -1,19 +1,35 @@
 """Runtime: what one process holds. Built once, closed once; tasks and doors take it from here, nothing else keeps state."""
 
 import mmap
+import queue
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
 
+import gevent.queue
 import redis
+from gevent import monkey
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
+from worker_app import errors
+from worker_app.credentials import Credential, CredentialResolver
+from worker_app.gate.gate import Gate
+from worker_app.gate.key import GateKey
+from worker_app.gate.refusal import rate_limited
+from worker_app.gate_events import GateEvents
+from worker_app.jobs import WaitingBatch
 from worker_app.providers import registry
-from worker_app.records import Reader
+from worker_app.providers.connections import MOST_SLEEP_SECONDS, Connections
+from worker_app.providers.http_session import Session
+from worker_app.records import Reader, Source
 from worker_app.settings import Settings
 from worker_app.store.postgres import Postgres
 from worker_app.sync.batch import Bounds
 from worker_app.sync.outbox import Relay
+from worker_app.vault import RingKeys, Vault
 
 REDIS_TIMEOUT_SECONDS = 5.0
 DOOR_CONNECTIONS = 5  # of a process that serves people: a command, the API's pool is larger
@@ -34,6 +50,21 @@ class Flag:
         return self._byte[0] == 1
 
 
+class Count:
+    """A number that a process shares with the children that it forks: written by one, read by all."""
+
+    def __init__(self) -> None:
+        self._bytes = mmap.mmap(-1, 4)
+
+    def set(self, number: int) -> None:
+        """Make it `number`, 0 or more."""
+        self._bytes[:] = number.to_bytes(4, "big")
+
+    def get(self) -> int:
+        """What it is; 0 before it was set."""
+        return int.from_bytes(self._bytes[:], "big")
+
+
 @dataclass(slots=True)
 class Runtime:
     """The stores, the relay and the drain flag of this process."""
@@ -43,6 +74,7 @@ class Runtime:
     locks: redis.Redis  # the Redis of fences and gates
     broker: redis.Redis  # the Redis that carries the messages: queue depth, presence, its epoch
     name: str  # of this process, for ledgers and logs
+    connections: Connections  # to providers
     relay: Relay | None = None
     draining: Flag = field(default_factory=Flag)
 
@@ -55,9 +87,23 @@ class Runtime:
             cap=self.settings.sync_concurrency_per_provider,
         )
 
-    def reader(self, provider: str, dataset: str) -> Reader:
-        """Who reads a dataset of a provider."""
-        return registry.provider(provider).reader(self.settings, dataset)
+    @property
+    def gate(self) -> Gate:
+        """The rate-limit gate of this process."""
+        return self.connections.gate
+
+    def reader(self, source: Source, dataset: str, patience: Callable[[], float]) -> Reader:
+        """Who reads a dataset of a source; one request of it sleeps `patience` seconds at most. Raises CredentialRefused."""
+        return registry.provider(source.provider).reader(self.connections, source, dataset, patience)
+
+    def blocked_by(self, batch: WaitingBatch) -> errors.RateLimited | None:
+        """The window that the first request of a batch would meet, where it is too long to sleep it out in a slot."""
+        bucket = registry.provider(batch.provider).buckets.get(batch.dataset)
+        if bucket is None:
+            return None
+        key = GateKey(batch.provider, str(batch.org_id), batch.host)
+        decision = self.gate.check(key, bucket)
+        return None if decision.retry_in <= MOST_SLEEP_SECONDS else rate_limited(key, decision)
 
     def wake_relay(self) -> None:
         """Tell the relay that this process has just committed a message that is owed."""
@@ -68,23 +114,68 @@ class Runtime:
         """Give everything back. What the outbox owes stays for another process."""
         if self.relay is not None:
             self.relay.stop()
+        self.connections.close()
         self.postgres.close()
         self.locks.close()
         self.broker.close()
 
 
-def build(settings: Settings, *, role: str, pool_size: int = DOOR_CONNECTIONS) -> Runtime:
+def build(
+    settings: Settings,
+    *,
+    role: str,
+    pool_size: int = DOOR_CONNECTIONS,
+    slots: int | None = None,
+    processes: Count | None = None,
+) -> Runtime:
     """The runtime of a process in `role`, with at most `pool_size` connections to Postgres. Nothing is connected yet.
 
-    Raises SettingsError when no database is set.
+    `slots`: how many tasks it runs at once; None for a process that serves people. `processes` is how many there are in all
+    fleets, as last heard; they share the providers' limits while Redis is away. Raises SettingsError when no database is set.
     """
+    postgres = Postgres(settings.require_database(), pool_size=pool_size, application_name=f"dev-hops-{role}")
     return Runtime(
         settings=settings,
-        postgres=Postgres(settings.require_database(), pool_size=pool_size, application_name=f"dev-hops-{role}"),
+        postgres=postgres,
+        connections=connections(settings, postgres, slots=slots, processes=processes),
         locks=redis_client(settings.redis_url.get_secret_value(), connections=pool_size),
         broker=redis_client(settings.broker_url, connections=pool_size),
         name=f"{role}@{socket.gethostname()}",
     )
+
+
+def connections(
+    settings: Settings, postgres: Postgres, *, slots: int | None = None, processes: Count | None = None
+) -> Connections:
+    """What a process needs to call providers. Nothing is connected yet."""
+    gate = _gate(settings, slots, processes)
+    return Connections(settings, gate, _resolver(settings, postgres), Session(slots=slots or DOOR_CONNECTIONS))
+
+
+def _gate(settings: Settings, slots: int | None, processes: Count | None) -> Gate:
+    return Gate.from_url(
+        settings.redis_url.get_secret_value(),
+        slots=slots,
+        outage=settings.gate_outage,
+        workers=processes.get if processes else None,
+        listener=GateEvents(),
+        queue_class=_queue_class(),
+    )
+
+
+def _queue_class() -> type[Any]:
+    """What a pool of connections waits in: under gevent its own, whose waiters it never forgets."""
+    return gevent.queue.LifoQueue if monkey.is_module_patched("threading") else queue.LifoQueue
+
+
+def _resolver(settings: Settings, postgres: Postgres) -> Callable[[UUID, UUID], Credential]:
+    """Opens credentials; that the key ring is set matters only to those who use one."""
+
+    def resolve(org_id: UUID, credential_id: UUID) -> Credential:
+        opener = Vault(RingKeys(settings.require_credential_keys()))
+        return CredentialResolver(postgres, opener).resolve(org_id, credential_id)
+
+    return resolve
 
 
 def redis_client(url: str, connections: int) -> redis.Redis:

@@ -59,6 +59,7 @@ def run_sync_batch(*, batch_id: str) -> None:
             reader_of=current.reader,
             bounds=current.bounds,
             is_draining=current.draining.is_set,
+            blocked_by=current.blocked_by,
         )
         ended.by = None if end == "duplicate" else end
 

@@ -89,6 +89,50 @@ ORPHAN_MESSAGES = _counter(
 BATCHES = _counter("sync_batches_total", "Ends of one lease of a batch", "provider", "dataset", "result")
 RECORDS_WRITTEN = _counter("sync_records_written_total", "Records written", "provider", "dataset")
 BATCHES_RESCUED = _counter("batches_rescued_total", "Batches and runs that a dead worker left and rescue armed again")
+PROVIDER_REQUESTS = _counter("provider_requests_total", "Replies of a provider", "provider", "status_class")
+PROVIDER_REQUEST_SECONDS = Histogram(
+    "provider_request_seconds",
+    "Time from sending a request to the end of its reply",
+    ("provider",),
+    namespace=PREFIX,
+    registry=WORKER,
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+GATE_WAIT = Histogram(
+    "gate_wait_seconds",
+    "Time that a request slept in the gate, where it did",
+    ("provider",),
+    namespace=PREFIX,
+    registry=WORKER,
+    buckets=(0.01, 0.05, 0.1, 0.5, 1, 2.5, 5),
+)
+GATE_BLOCKED = _counter("gate_blocked_total", "Sleeps in the gate", "provider", "reason")
+GATE_DEFERRALS = _counter(
+    "gate_deferrals_total", "Requests that were sent away to wait in Postgres", "provider", "reason"
+)
+GATE_WINDOWS = _counter(
+    "gate_windows_total", "Windows that were opened, extended, ended or cleared", "provider", "event"
+)
+GATE_LEAKS = _counter(
+    "gate_rejects_after_block_total",
+    "Refused requests that had started while the gate was closed; stays at 0",
+    "provider",
+)
+GATE_LEASES_LOST = _counter("gate_lease_lost_total", "Requests that outlived their lease", "provider")
+GATE_UNKNOWN_REASONS = _counter("gate_unknown_reasons_total", "Refusals for a reason that nobody knows", "provider")
+GATE_QUARANTINED = _counter("gate_quarantined_headers_total", "Header values that were not believed", "provider")
+GATE_UNTRACKED = _gauge(
+    WORKER, "gate_untracked", "1 for a host that counts no quota, as last heard", "provider", "host"
+)
+GATE_CLOCK_STEPS = _counter("gate_clock_step_total", "Times that the clock of Redis was moved")
+GATE_LOCAL_SECONDS = _counter("gate_local_mode_seconds_total", "Time without Redis, each process on its share")
+GATE_TRIP = Histogram(
+    "gate_trip_seconds",
+    "Time of one call of the gate's Redis",
+    namespace=PREFIX,
+    registry=WORKER,
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.15),
+)
 METRIC_DAYS_COMPUTED = _counter("metric_days_computed_total", "Days whose metrics were computed")
 BEAT_LAST_TICK = _gauge(BEAT, "beat_last_tick_timestamp_seconds", "When beat last ticked")
 BEAT_LEADER = _gauge(BEAT, "beat_leader", "1 in the beat that holds the lock")
@@ -97,6 +141,22 @@ QUEUE_READY = _gauge(EXPORTER, "queue_ready", "Messages ready in a queue", "queu
 QUEUE_OLDEST_AGE = _gauge(EXPORTER, "queue_oldest_age_seconds", "Age of the oldest ready message", "queue")
 QUEUE_RUNNING = _gauge(EXPORTER, "queue_running", "Tasks of a queue that run now", "queue")
 QUEUE_CONSUMERS = _gauge(EXPORTER, "queue_consumers", "Workers that consume a queue", "queue")
+GATE_CLOSED = _gauge(EXPORTER, "gate_closed", "Keys of the rate-limit gate that are closed now", "provider", "host")
+GATE_RESUME = _gauge(
+    EXPORTER,
+    "gate_resume_timestamp_seconds",
+    "When the last of the closed keys opens again; absent while none is closed",
+    "provider",
+    "host",
+)
+GATE_BUDGET = _gauge(
+    EXPORTER,
+    "gate_budget_remaining",
+    "What is left of a quota, of the organisation that has the least",
+    "provider",
+    "host",
+    "bucket",
+)
 OUTBOX_ROWS = _gauge(EXPORTER, "outbox_rows", "Messages that the outbox owes")
 OUTBOX_OLDEST_AGE = _gauge(EXPORTER, "outbox_oldest_age_seconds", "Age of the oldest message that the outbox owes")
 SCHEDULE_LAG = _gauge(EXPORTER, "schedule_lag_seconds", "Age of the oldest slot that is due and not served")

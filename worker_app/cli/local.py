@@ -11,13 +11,13 @@ from uuid import UUID, uuid4
 from rich.console import Console
 
 from worker_app import errors, jobs, migrate, runtime, settings
-from worker_app.cli import local_roles, local_summary, progress
+from worker_app.cli import local_demo, local_roles, local_summary, progress
 from worker_app.cli import metrics as metrics_view
 from worker_app.embedded import folder as folders
 from worker_app.embedded.folder import Folder
 from worker_app.embedded.stores import Stores
 from worker_app.embedded.supervisor import Supervisor
-from worker_app.providers import registry
+from worker_app.providers import git
 from worker_app.records import Source
 from worker_app.store import metrics, runs, sources
 from worker_app.sync import orders
@@ -37,6 +37,7 @@ class Wanted:
     port: int | None
     repository: Path | None
     stores_only: bool
+    has_demo: bool = False
 
 
 def repository(given: Path | None, *, needed: bool) -> Path | None:
@@ -90,7 +91,9 @@ class Stack:
             self.say(f"your shell sets {', '.join(shadowing)}: this `up` does not use it, but verbs typed there will")
         addresses = self.supervisor.start_stores()
         migrate.migrate_postgres(addresses.database_url, self.say)
-        self.environment = local_roles.public_environment(self.folder, addresses, self.stores)
+        demo_port = self._port(local_demo.PORT, "the demo's GitHub") if self.wanted.has_demo else None
+        api_urls = {} if demo_port is None else {local_demo.HOST: f"http://127.0.0.1:{demo_port}"}
+        self.environment = local_roles.public_environment(self.folder, addresses, self.stores, api_urls)
         if not self.wanted.stores_only:
             secrets = self.folder.secrets()
             api_port = self._port(self.wanted.port or API_PORT, "the API")
@@ -98,9 +101,15 @@ class Stack:
             specs = local_roles.roles_of(self.folder, self.environment, secrets, api_port, flower_port)
             shown = {"status page": f"http://127.0.0.1:{api_port}/status", "Flower": f"http://127.0.0.1:{flower_port}/"}
             self.environment |= {"API_URL": f"http://127.0.0.1:{api_port}"}
+            if demo_port is not None:
+                specs.insert(0, local_demo.role(self.folder, demo_port))
+                shown["GitHub (demo)"] = f"http://127.0.0.1:{demo_port}"
             self.say(f"starting {', '.join(role.name for role in specs)}")
             self.supervisor.start_roles(specs, shown)
             self._first_source()
+            if demo_port is not None:
+                with self._opened() as opened:
+                    self.run_id = next(iter(local_demo.add_sources(opened)), self.run_id)
         self.watcher.start()
         self.folder.write_env(self.environment)
         self.say(f"ready after {time.monotonic() - began:.1f} s")
@@ -114,6 +123,8 @@ class Stack:
     def _first_source(self) -> None:
         """Add the repository with a schedule, unless it is there, and ask for one run now."""
         path = self.wanted.repository
+        if path is None and self.wanted.has_demo:
+            return
         if path is None:
             self.say(
                 "you stand in no git repository: add one with `dev-hops sources add PATH`, or start with --git PATH"
@@ -138,13 +149,13 @@ class Stack:
                 view = progress.follow(opened, self.run_id)
                 if view.error:
                     self.say(f"the sync is {view.state}: {view.error}")
-                self._first_metrics(opened, view.id)
+                self._first_metrics(opened, view)
         local_summary.draw(self.console, self.folder, found)
         local_summary.show_secrets_once(self.console, self.folder)
         self.say("Ctrl-C stops everything; the data stays.")
 
-    def _first_metrics(self, opened: runtime.Runtime, run_id: UUID) -> None:
-        metrics_run = jobs.metrics_run_id(run_id)
+    def _first_metrics(self, opened: runtime.Runtime, of: runs.RunView) -> None:
+        metrics_run = jobs.metrics_run_id(of.id)
         deadline = time.monotonic() + METRICS_SECONDS
         while time.monotonic() < deadline:
             with opened.postgres.transaction() as tx:
@@ -153,7 +164,7 @@ class Stack:
                 break
             time.sleep(0.2)
         with opened.postgres.transaction() as tx:
-            org = sources.org(tx, FIRST_ORG)
+            org = sources.org(tx, of.org)
             rows = metrics.read(tx, org.id, grain="repo")
         metrics_view.draw(Console(stderr=True, highlight=False), rows, "repo", days=10)
 
@@ -190,7 +201,7 @@ class _Opened:
 
 
 def _source_for(opened: runtime.Runtime, path: Path) -> Source:
-    host, ext_id = registry.provider("git").identity(str(path))
+    host, ext_id = git.identity(str(path))
     with opened.postgres.transaction() as tx:
         org = next((item for item in sources.orgs(tx) if item.name == FIRST_ORG), None) or sources.add_org(
             tx, FIRST_ORG, "UTC"

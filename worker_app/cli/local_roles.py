@@ -1,6 +1,6 @@
 """The processes of one `dev-hops up`: their command lines, their environments, and how to see that each takes work."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -22,6 +22,7 @@ DEFAULTS = {  # what suits one machine; the environment may say otherwise
     "WORKER_SILENT_SECONDS": "60",
     "SCHEMA_WAIT_SECONDS": "10",
 }
+NO_KEYS = {"CREDENTIAL_KEYS": ""}  # of roles that call no provider
 FLEETS = (
     ("worker", "20,2", "4"),
     ("worker-ingest", "", "1"),
@@ -29,15 +30,23 @@ FLEETS = (
 )  # name, autoscale, concurrency
 
 
-def public_environment(folder: Folder, addresses: StoreAddresses, stores: Stores) -> dict[str, str]:
-    """What points other programs at this `up`. `redis-cli` takes its password from REDISCLI_AUTH."""
+def public_environment(
+    folder: Folder, addresses: StoreAddresses, stores: Stores, api_urls: Mapping[str, str]
+) -> dict[str, str]:
+    """What points other programs at this `up`. `redis-cli` takes its password from REDISCLI_AUTH.
+
+    `api_urls`: where the API of a host is, beside those that the environment names.
+    """
     secrets, chosen = folder.secrets(), settings.own_environment(DEFAULTS, {})
+    named = dict(settings.load({**chosen, "DATABASE_URL": ""}).provider_api_urls) | dict(api_urls)
     return {
         "DATABASE_URL": addresses.database_url.replace("+psycopg2", "", 1),  # as psql reads it too
         "REDIS_URL": addresses.redis_url,
         "REDISCLI_AUTH": secrets.valkey,
         "REDIS_PORT": str(stores.valkey.port),
         "API_TOKEN": secrets.api_token,
+        "CREDENTIAL_KEYS": secrets.credential_keys,
+        "PROVIDER_API_URLS": ",".join(f"{host}={url}" for host, url in named.items()),
         "GIT_ALLOW_FILE": "true",
         "GIT_MIRRORS_DIR": str(folder.path / "mirrors"),
         "DEV_HOPS_DIR": str(folder.path),
@@ -72,15 +81,16 @@ def roles_of(
             "WORKER_SEND_TASK_EVENTS": "true",
         }
         found.append(prepared(fleet, None, changes, roles.worker_argv))
-    api = {"API_HOST": "127.0.0.1", "API_PORT": str(api_port), "API_TOKEN": secrets.api_token}
+    api = {"API_HOST": "127.0.0.1", "API_PORT": str(api_port), "API_TOKEN": secrets.api_token, **NO_KEYS}
     flower = {
+        **NO_KEYS,
         "FLOWER_HOST": "127.0.0.1",
         "FLOWER_PORT": str(flower_port),
         "FLOWER_BASIC_AUTH": f"{FLOWER_USER}:{secrets.flower}",
     }
     return [
         *found,
-        prepared("beat", None, {}, lambda _: roles.beat_argv()),
+        prepared("beat", None, NO_KEYS, lambda _: roles.beat_argv()),
         prepared("api", api_port, api, lambda _: roles.api_argv()),
         prepared("flower", flower_port, flower, roles.flower_argv),
     ]

@@ -7,7 +7,21 @@ from pathlib import Path
 import click
 
 from worker_app import errors, logs
-from worker_app.cli import context, directory, doctor, explain, metrics, queues, reports, roles, runs, schedules, stack
+from worker_app.cli import (
+    context,
+    credentials,
+    directory,
+    doctor,
+    explain,
+    gate,
+    metrics,
+    queues,
+    reports,
+    roles,
+    runs,
+    schedules,
+    stack,
+)
 from worker_app.cli.output import note
 
 
@@ -37,7 +51,7 @@ def _refuse_empty(command: click.Command) -> None:
             parameter.callback = _given
 
 
-for module in (stack, directory, schedules, runs, explain, metrics, reports, queues, doctor, roles):
+for module in (stack, directory, credentials, schedules, runs, explain, metrics, reports, queues, gate, doctor, roles):
     for command in module.COMMANDS:
         if module is not roles:  # the image's command line gives a worker every variable, also those that are not set
             _refuse_empty(command)

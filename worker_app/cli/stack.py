@@ -12,7 +12,7 @@ import psutil
 from rich.console import Console
 
 from worker_app import errors, settings
-from worker_app.cli import context, local, local_summary, output
+from worker_app.cli import context, local, local_demo, local_summary, output
 from worker_app.embedded import process, supervisor
 from worker_app.embedded.folder import Folder, is_alive, wait_for_end
 
@@ -40,11 +40,19 @@ def _folder(given: Path | None) -> Folder:
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the API and the status page; 8000, or a free one.")
 @click.option("--git", "repository", type=click.Path(path_type=Path),
               help="Repository to sync first; the one you stand in unless given.")  # fmt: skip
+@click.option("--demo", "has_demo", is_flag=True,
+              help="Start a generated GitHub with small limits too, and sync an organisation of it.")  # fmt: skip
 @click.option("--detach", is_flag=True, help="Return once everything runs; stop it by `dev-hops down`.")
 @click.option("--stores", "stores_only", is_flag=True, help="Only the embedded Postgres and Valkey, migrated.")
 @output.json_option
 def up(
-    folder: Path | None, port: int | None, repository: Path | None, detach: bool, stores_only: bool, as_json: bool
+    folder: Path | None,
+    port: int | None,
+    repository: Path | None,
+    has_demo: bool,
+    detach: bool,
+    stores_only: bool,
+    as_json: bool,
 ) -> None:
     """Run everything on this machine: stores, workers, beat, Flower, status page; sync a repository; show its metrics.
 
@@ -52,7 +60,11 @@ def up(
     """
     settings.load(settings.own_environment({}, {}))  # what the roles would refuse is refused before anything is made
     place = _folder(folder)
-    wanted = local.Wanted(place, port, local.repository(repository, needed=not stores_only), stores_only)
+    if has_demo and stores_only:
+        raise errors.UsageError("--demo and --stores exclude each other: the stores alone sync nothing")
+    if has_demo:
+        local_demo.require()
+    wanted = local.Wanted(place, port, local.repository(repository, needed=not stores_only), stores_only, has_demo)
     if detach:
         _detached(wanted, as_json)
         return
@@ -99,6 +111,7 @@ def _detached(wanted: local.Wanted, as_json: bool) -> None:
     argv += ["--port", str(wanted.port)] if wanted.port else []
     argv += ["--git", str(wanted.repository)] if wanted.repository else []
     argv += ["--stores"] if wanted.stores_only else []
+    argv += ["--demo"] if wanted.has_demo else []
     child = process.spawn(
         argv, log=log, directory=Path.cwd(), environment=settings.role_environment({"PYTHONUNBUFFERED": "1"})
     )

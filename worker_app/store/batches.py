@@ -1,18 +1,31 @@
 """Sync batches: claim, checkpoint, give back and close. Every statement compares the owner of the lease."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import text
 
 from worker_app import errors
-from worker_app.jobs import Batch, BatchEnd, BatchState
+from worker_app.jobs import Batch, BatchEnd, BatchState, WaitingBatch
 from worker_app.records import Page
 from worker_app.store import runs
 from worker_app.store.postgres import Transaction, statement
 
 REFUSED_SECONDS = 15  # a batch that may not run beside another one lets those in that may
+
+
+@dataclass(frozen=True, slots=True)
+class Unclaimed:
+    """Batches that nobody has claimed and that might be claimed now, by what they read."""
+
+    queue: str
+    org_id: UUID
+    provider: str
+    host: str
+    dataset: str
+    number: int
 
 
 def claim(tx: Transaction, batch_id: UUID, owner: UUID, *, lease_seconds: int, cap: int) -> Batch | None:
@@ -57,6 +70,20 @@ def claim(tx: Transaction, batch_id: UUID, owner: UUID, *, lease_seconds: int, c
     return None
 
 
+def waiting(tx: Transaction, batch_id: UUID) -> WaitingBatch | None:
+    """A batch that may be claimed now and has a source; None: a duplicate message, or one that comes too early."""
+    row = tx.execute(
+        text(
+            "SELECT b.id, b.org_id, b.provider, s.host, b.dataset, b.deferrals, "
+            "coalesce(extract(epoch FROM now() - b.stalled_since), 0)::float8 AS stalled_seconds "
+            "FROM sync_batches b JOIN sources s ON s.org_id = b.org_id AND s.id = b.source_id "
+            "WHERE b.id = :id AND b.state IN ('queued', 'deferred') AND (b.not_before IS NULL OR b.not_before <= now())"
+        ),
+        {"id": batch_id},
+    ).one_or_none()
+    return None if row is None else WaitingBatch(**row._mapping)
+
+
 def begin(tx: Transaction, batch: Batch, walk: Mapping[str, object] | None) -> None:
     """Store the frozen frame of the walk (None: forget it) and start at its first position. Raises LeaseLost."""
     done = tx.execute(
@@ -93,6 +120,18 @@ def checkpoint(tx: Transaction, batch: Batch, page: Page, lease_seconds: int) ->
     return row is not None and bool(row.is_cancelled)
 
 
+def standstill(tx: Transaction, batch: Batch) -> tuple[float, int]:
+    """Seconds since the first wait after the last page, and how many waits there were; database clock."""
+    row = tx.execute(
+        text(
+            "SELECT coalesce(extract(epoch FROM now() - stalled_since), 0)::float8 AS seconds, deferrals "
+            "FROM sync_batches WHERE id = :id"
+        ),
+        {"id": batch.id},
+    ).one_or_none()
+    return (0.0, 0) if row is None else (row.seconds, row.deferrals)
+
+
 def renew(tx: Transaction, batch: Batch, lease_seconds: int) -> bool:
     """Push the end of the lease out; False when another owner has the batch."""
     done = tx.execute(
@@ -120,11 +159,43 @@ def give_back(
 
     A batch given back as planned needs `runs.release` in the same transaction. False when another owner has it.
     """
+    return _give_back(
+        tx,
+        batch.id,
+        batch.owner,
+        state,
+        wait_seconds=wait_seconds,
+        is_fault=is_fault,
+        error=error,
+        error_class=error_class,
+        defer_reason=defer_reason,
+    )
+
+
+def defer_unclaimed(
+    tx: Transaction, batch: WaitingBatch, *, wait_seconds: float, defer_reason: Mapping[str, str]
+) -> bool:
+    """Let a batch wait that nobody has claimed; False when somebody has meanwhile."""
+    return _give_back(tx, batch.id, None, BatchState.DEFERRED, wait_seconds=wait_seconds, defer_reason=defer_reason)
+
+
+def _give_back(
+    tx: Transaction,
+    batch_id: UUID,
+    owner: UUID | None,
+    state: BatchState,
+    *,
+    wait_seconds: float,
+    is_fault: bool = False,
+    error: str | None = None,
+    error_class: str | None = None,
+    defer_reason: Mapping[str, str] | None = None,
+) -> bool:
     row = tx.execute(
         statement("give_back_batch"),
         {
-            "batch_id": batch.id,
-            "owner": batch.owner,
+            "batch_id": batch_id,
+            "owner": owner,
             "state": state.value,
             "wait_seconds": wait_seconds,
             "spent": int(is_fault),
@@ -151,6 +222,27 @@ def close(tx: Transaction, batch_id: UUID, owner: UUID, end: BatchEnd) -> bool:
         },
     ).one()
     return bool(row.closed)
+
+
+def wake_deferred(tx: Transaction, org_id: UUID, provider: str, host: str, spread_seconds: float) -> int:
+    """Let the deferred batches of an organisation at a host go on within `spread_seconds`, each at a moment of its own.
+
+    None waits longer by it. Returns how many there are; one that somebody changes just now is left as it is.
+    """
+    runs.lock_cap(tx, org_id, provider)
+    given = {"org_id": org_id, "provider": provider, "host": host, "spread": spread_seconds}
+    woken: int = tx.execute(statement("wake_deferred"), given).scalar_one()
+    return woken
+
+
+def unclaimed(tx: Transaction, keys: Collection[tuple[UUID, str, str]]) -> list[Unclaimed]:
+    """The batches of some (organisation, provider, host) whose message lies in its queue or was just taken, in groups."""
+    given = {
+        "org_ids": [org_id for org_id, _, _ in keys],
+        "providers": [provider for _, provider, _ in keys],
+        "hosts": [host for _, _, host in keys],
+    }
+    return [Unclaimed(**row) for row in tx.execute(statement("unclaimed_batches"), given).mappings()]
 
 
 def _require(changed: int, batch: Batch) -> None:

@@ -1,7 +1,7 @@
 """Batch: one source, one dataset, one window. Read page by page; each page's records and position are one transaction.
 
 A batch is resumable at its cursor and owned through a lease, so a killed worker costs the page it was on. It yields its slot
-after a while, and at once when its worker drains; neither spends an attempt.
+after a while, at once when its worker drains, and when a limit would keep it waiting in the slot; none of that spends an attempt.
 """
 
 import random
@@ -16,13 +16,19 @@ from uuid import UUID, uuid4
 import structlog
 
 from worker_app import errors, retry, telemetry
-from worker_app.jobs import Batch, BatchEnd, BatchState
-from worker_app.records import Page, Reader, Source, Walk
+from worker_app.jobs import Batch, BatchEnd, BatchState, WaitingBatch
+from worker_app.records import Cursor, Page, Reader, Repository, Source, Walk
 from worker_app.store import batches, records, runs, sources
 from worker_app.store.postgres import Postgres
-from worker_app.sync import lease
+from worker_app.sync import deferral, lease
 
 ERROR_LENGTH = 2000  # characters of a message that are stored
+PATIENCE_SHARE = 0.1  # of the time that is left to a batch may be slept for one request
+
+# (source, dataset, seconds that one request may sleep) -> who reads it; raises CredentialRefused
+ReaderOf = Callable[[Source, str, Callable[[], float]], Reader]
+# What keeps a batch from making requests now, by what this process knows; None: nothing
+BlockedBy = Callable[[WaitingBatch], errors.RateLimited | None]
 
 log = structlog.get_logger(__name__)
 
@@ -40,15 +46,19 @@ def run(
     postgres: Postgres,
     batch_id: UUID,
     *,
-    reader_of: Callable[[str, str], Reader],
+    reader_of: ReaderOf,
     bounds: Bounds,
     is_draining: Callable[[], bool],
+    blocked_by: BlockedBy = lambda _: None,
 ) -> str:
     """Run one batch from its cursor. Returns how it ended, as a word for logs and telemetry.
 
-    `duplicate`, `succeeded`, `incomplete`, `yielded`, `drained`, `retried`, `failed`, `cancelled` or `lost`. A second message
-    for the same batch is a duplicate and does nothing.
+    `duplicate`, `succeeded`, `incomplete`, `disabled`, `yielded`, `drained`, `deferred`, `retried`, `failed`, `cancelled` or
+    `lost`. A second message for the same batch is a duplicate and does nothing. One that a known limit blocks is deferred
+    before it is claimed and before its credential is read.
     """
+    if _is_blocked(postgres, batch_id, blocked_by):
+        return "deferred"
     with postgres.transaction() as tx:
         batch = batches.claim(tx, batch_id, uuid4(), lease_seconds=bounds.lease_seconds, cap=bounds.cap)
     if batch is None:
@@ -61,16 +71,35 @@ def run(
     return end
 
 
-def _run(work: "_Work", reader_of: Callable[[str, str], Reader], is_draining: Callable[[], bool]) -> str:
+def _is_blocked(postgres: Postgres, batch_id: UUID, blocked_by: BlockedBy) -> bool:
+    with postgres.transaction() as tx:
+        batch = batches.waiting(tx, batch_id)
+    limited = None if batch is None else blocked_by(batch)
+    if batch is None or limited is None or deferral.is_hopeless(limited, batch.stalled_seconds):
+        return False
+    wait = deferral.wait_seconds(limited, batch.deferrals, random.random())  # noqa: S311 - spreads waits, no secret
+    with postgres.transaction() as tx:
+        is_deferred = batches.defer_unclaimed(tx, batch, wait_seconds=wait, defer_reason=deferral.reason_of(limited))
+    if is_deferred:
+        log.info("batch.deferred", reason=str(limited), wait_seconds=round(wait, 1), is_claimed=False)
+        telemetry.BATCHES.labels(batch.provider, batch.dataset, "deferred").inc()
+    return is_deferred
+
+
+def _run(work: "_Work", reader_of: ReaderOf, is_draining: Callable[[], bool]) -> str:
     batch = work.batch
     try:
         if batch.is_cancelled:
             return work.cancel()
         with lease.kept(work.renew, work.bounds.lease_seconds) as lost:
-            return work.walk(reader_of(batch.provider, batch.dataset), lambda: lost.is_set(), is_draining)
+            return work.walk(reader_of, lambda: lost.is_set(), is_draining)
     except errors.LeaseLost as error:
         log.warning("batch.lost", error=str(error))
         return "lost"
+    except errors.Deferral as error:
+        return work.give_back("drained") if is_draining() else work.defer(error)
+    except errors.DatasetDisabled as error:
+        return work.disable(error)
     except errors.PermanentError as error:
         return work.fail(error)
     except errors.TransientError as error:
@@ -89,14 +118,16 @@ class _Work:
         self.postgres = postgres
         self.batch = batch
         self.bounds = bounds
+        self.deadline = time.monotonic() + bounds.deadline_seconds
 
     def renew(self) -> bool:
         with self.postgres.transaction() as tx:
             return batches.renew(tx, self.batch, self.bounds.lease_seconds)
 
-    def walk(self, reader: Reader, is_lost: Callable[[], bool], is_draining: Callable[[], bool]) -> str:
-        deadline = time.monotonic() + self.bounds.deadline_seconds
-        source, walk = self._frame(reader)
+    def walk(self, reader_of: ReaderOf, is_lost: Callable[[], bool], is_draining: Callable[[], bool]) -> str:
+        source, cursor = self._source()
+        reader = reader_of(source, self.batch.dataset, self._patience)
+        walk = self._frame(reader, source, cursor)
         reason = walk.incomplete_reason or self.batch.incomplete_reason
         if self.batch.is_over:
             return self._succeed(source, walk, reason)
@@ -111,31 +142,41 @@ class _Work:
                 if is_lost():
                     raise errors.LeaseLost(f"batch {self.batch.id} was taken over")
                 if is_draining():
-                    return self._give_back("drained")
-                if time.monotonic() >= deadline:
-                    return self._give_back("yielded")
+                    return self.give_back("drained")
+                if time.monotonic() >= self.deadline:
+                    return self.give_back("yielded")
         raise errors.TransientError(f"the reader of {self.batch.provider} ended without a last page")
 
-    def _frame(self, reader: Reader) -> tuple[Source, Walk]:
-        """The source and the frame of its walk: the stored one, or a new one from the cursor."""
+    def _patience(self) -> float:
+        return max(0.0, (self.deadline - time.monotonic()) * PATIENCE_SHARE)
+
+    def _source(self) -> tuple[Source, Cursor]:
         batch = self.batch
         with self.postgres.transaction() as tx:
             found = sources.sources(tx, batch.org_id, ids=[batch.source_id])
             cursor = sources.cursor(tx, batch.org_id, batch.source_id, batch.dataset)
         if not found:
             raise errors.UsageError("the source was removed while its batch waited")
+        return found[0], cursor
+
+    def _frame(self, reader: Reader, source: Source, cursor: Cursor) -> Walk:
+        """The frame of the walk: the stored one, or a new one from the cursor."""
+        batch = self.batch
         if batch.walk is not None:
-            return found[0], walk_from(batch.walk)
-        walk = reader.begin(found[0], cursor, batch.claimed_at)
+            return walk_from(batch.walk)
+        walk = reader.begin(source, cursor, batch.claimed_at)
         with self.postgres.transaction() as tx:
             batches.begin(tx, batch, walk_document(walk))
-        return found[0], walk
+        return walk
 
     def _store(self, source: Source, walk: Walk, page: Page) -> bool:
         """Store a page; returns whether somebody wants the run to end."""
         with self.postgres.transaction() as tx:
             is_cancelled = batches.checkpoint(tx, self.batch, page, self.bounds.lease_seconds)
             records.write(tx, source, page.records, walk.started_at)
+            for item in page.records:
+                if isinstance(item, Repository) and _is_renamed(source, item):
+                    sources.rename(tx, source, item.full_name)
         telemetry.RECORDS_WRITTEN.labels(self.batch.provider, self.batch.dataset).inc(page.counted)
         return is_cancelled
 
@@ -152,7 +193,7 @@ class _Work:
                 sources.move_cursor(tx, batch.org_id, batch.source_id, batch.dataset, walk)
         return "succeeded" if is_complete else "incomplete"
 
-    def _give_back(self, reason: str) -> str:
+    def give_back(self, reason: str) -> str:
         batch = self.batch
         with self.postgres.transaction() as tx:
             runs.lock_cap(tx, batch.org_id, batch.provider)
@@ -160,6 +201,30 @@ class _Work:
                 raise errors.LeaseLost(f"batch {batch.id} was taken over")
             runs.release(tx, batch.org_id, batch.provider, self.bounds.cap)
         return reason
+
+    def defer(self, error: errors.Deferral) -> str:
+        """Give the batch back with its cursor until the limit is over, or fail it where that has no end."""
+        batch = self.batch
+        # A wait that goes back is at the end of this lease: what was stored before it counts as progress.
+        with self.postgres.transaction() as tx:
+            stalled_seconds, deferrals = batches.standstill(tx, batch)
+        if deferral.is_hopeless(error, stalled_seconds):
+            return self.fail(error)
+        wait = deferral.wait_seconds(error, deferrals, random.random())  # noqa: S311 - spreads waits, no secret
+        log.info("batch.deferred", reason=str(error), wait_seconds=round(wait, 1), is_claimed=True)
+        reason = deferral.reason_of(error)
+        with self.postgres.transaction() as tx:
+            given = batches.give_back(tx, batch, BatchState.DEFERRED, wait_seconds=wait, defer_reason=reason)
+        return "deferred" if given else "lost"
+
+    def disable(self, error: errors.DatasetDisabled) -> str:
+        """Close the batch: there is nothing to read, and that is asked again only after a while."""
+        batch, text = self.batch, str(error)[:ERROR_LENGTH]
+        with self.postgres.transaction() as tx:
+            if not batches.close(tx, batch.id, batch.owner, BatchEnd(BatchState.SUCCEEDED, is_complete=True)):
+                return "lost"
+            sources.disable_dataset(tx, batch.org_id, batch.source_id, batch.dataset, text)
+        return "disabled"
 
     def cancel(self) -> str:
         """Close the batch where it stands, because somebody wants its run to end; its pages stay."""
@@ -176,7 +241,7 @@ class _Work:
             if not batches.close(tx, batch.id, batch.owner, end):
                 return "lost"
             if isinstance(error, errors.SourceUnavailable):
-                sources.set_state(tx, batch.org_id, batch.source_id, error.state, text)
+                sources.set_state(tx, batch.org_id, batch.source_id, error.state, text, evidence=error.evidence)
         return "failed"
 
     def retry(self, error: errors.TransientError) -> str:
@@ -198,6 +263,11 @@ class _Work:
                 error_class=type(error).__name__,
             )
         return "retried" if given else "lost"
+
+
+def _is_renamed(source: Source, item: Repository) -> bool:
+    """Whether a repository is called otherwise at its provider than here; a plain git source is named by its address."""
+    return source.provider != "git" and source.ext_id == item.ext_id and source.external_name != item.full_name
 
 
 def walk_document(walk: Walk) -> dict[str, object]:

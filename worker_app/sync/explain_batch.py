@@ -1,12 +1,34 @@
 """From facts to findings: why a batch is where it is. Pure."""
 
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
 from worker_app import retry
+from worker_app.gate.key import WHOLE_KEY, Reason
 from worker_app.store.explain import BatchFacts, Place
-from worker_app.sync.explain_findings import Bounds, Finding, cancelled, complete, fault, leased, moment, plural, short
+from worker_app.sync.explain_findings import (
+    Bounds,
+    Finding,
+    cancelled,
+    complete,
+    countdown,
+    fault,
+    leased,
+    moment,
+    plural,
+    short,
+)
 from worker_app.sync.explain_fleet import Fleet, Wanted
 from worker_app.sync.explain_message import Waiting, message_findings
 
 HOLDERS_SHOWN = 3  # runs that hold places
+BLOCKED = {  # why a gate that is not closed lets a request wait, in words
+    Reason.QUOTA: "what is left of the quota is kept for more urgent work, or nothing is left",
+    Reason.PROBE: "one request is under way to find out what is left of the quota",
+    Reason.CONCURRENCY: "as many requests are under way as there may be",
+    Reason.PACE: "the next request is due later",
+}
 
 
 def batch_findings(facts: BatchFacts, place: Place | None, fleet: Fleet, bounds: Bounds) -> list[Finding]:
@@ -83,13 +105,37 @@ def _rival(facts: BatchFacts) -> list[Finding]:
 
 
 def _deferred(facts: BatchFacts) -> Finding:
+    """Of a batch that stands back until its moment has come; what keeps it is what was noted when it was sent away."""
     reason = facts.defer_reason or {}
-    said = ", ".join(f"{name} {value}" for name, value in sorted(reason.items()))
-    text = f"it waits until {moment(facts.not_before)}" if facts.not_before else "it waits"
-    code = "gate" if "gate" in reason else "deferred"
-    return Finding(
-        code, f"{text}: {said or 'no reason was noted'}; that spends no attempt", facts.armed_at, facts.not_before
-    )
+    until = f" until {moment(facts.not_before)} ({_left(facts)})" if facts.not_before else ""
+    if "gate" in reason:
+        text = f"{_gate(reason, until)}; that spends no attempt"
+        return Finding("gate", text, facts.armed_at, facts.not_before, _show_gate(facts, reason))
+    said = reason.get("detail") or ", ".join(f"{name} {value}" for name, value in sorted(reason.items()))
+    text = f"it waits{until}: {said or 'no reason was noted'}; that spends no attempt"
+    remedy = "look at REDIS_URL, and whether Redis runs" if reason.get("reason") == Reason.OUTAGE else None
+    return Finding("deferred", text, facts.armed_at, facts.not_before, remedy)
+
+
+def _gate(reason: Mapping[str, Any], until: str) -> str:
+    """Which gate sent a batch away, and in the provider's own words why."""
+    bucket, because = reason.get("bucket", WHOLE_KEY), reason.get("reason", Reason.WINDOW)
+    what = "" if bucket == WHOLE_KEY else f" for {bucket}"
+    said = f": {reason['detail']}" if reason.get("detail") else ""
+    if because == Reason.WINDOW:
+        return f"the gate of {reason['gate']} is closed{what}{until}{said}"
+    return f"the gate of {reason['gate']} lets it wait{what}{until}: {BLOCKED.get(because, because)}{said}"
+
+
+def _show_gate(facts: BatchFacts, reason: Mapping[str, Any]) -> str:
+    host = str(reason["gate"]).rpartition(" on ")[2]
+    key = f"{facts.provider}/{facts.org}/{host}"
+    return f"dev-hops gate show {shlex.quote(key)}"
+
+
+def _left(facts: BatchFacts) -> str:
+    assert facts.not_before is not None
+    return countdown((facts.not_before - facts.now).total_seconds())
 
 
 def _backoff(facts: BatchFacts) -> Finding:

@@ -3,6 +3,7 @@
 A sentence says what the facts say and no more; what nobody could read is not concluded from.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -123,6 +124,17 @@ def fault(error_class: str | None, error: str | None) -> str:
 def moment(at: datetime) -> str:
     """An instant as a person reads it."""
     return at.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def countdown(seconds: float) -> str:
+    """A wait as a person reads it, rounded up: `58 s`, `2 min 5 s`, `1 h 3 min`."""
+    whole = max(0, math.ceil(seconds))
+    if whole < 3600:
+        parts = ((whole // 60, "min"), (whole % 60, "s"))
+    else:
+        minutes = math.ceil(whole / 60)
+        parts = ((minutes // 60, "h"), (minutes % 60, "min"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
 
 
 def short(item: UUID) -> str:

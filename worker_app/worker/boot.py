@@ -36,6 +36,7 @@ class Boot:
         self.heartbeat: Heartbeat | None = None
         self.node = ""
         self.draining = runtime.Flag()  # made before any fork
+        self.processes = runtime.Count()  # of all fleets; made before any fork
         self.has_children = kept.profile.pool == "prefork"
 
     def connect(self) -> None:
@@ -92,6 +93,8 @@ class Boot:
             intake=self._intake if self.profile.pool == "gevent" else None,
             consumed=self.settings.consumed_queues,
             watchdog_seconds=self.settings.worker_watchdog_seconds,
+            processes=self.profile.slots if self.has_children else 1,
+            heard_of=self.processes.set,
         )
 
     def on_ready(self, **_: Any) -> None:
@@ -127,7 +130,14 @@ class Boot:
             runtime.current().close()
 
     def _build(self, pool_size: int) -> runtime.Runtime:
-        return runtime.build(self.settings, role=self.settings.dev_hops_fleet, pool_size=pool_size)
+        slots = 1 if self.has_children else self.profile.slots
+        return runtime.build(
+            self.settings,
+            role=self.settings.dev_hops_fleet,
+            pool_size=pool_size,
+            slots=slots,
+            processes=self.processes,
+        )
 
     def _install(self, built: runtime.Runtime) -> None:
         built.draining = self.draining

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 import redis
@@ -23,6 +24,7 @@ CUT_OFF_SECONDS = 30.0
 WATCHDOG_SECONDS = 300.0  # default of WORKER_WATCHDOG_SECONDS
 UNWATCHED_SECONDS = 60.0  # a longer gap between two looks, as of a stopped process, says nothing about the time between
 ALIVE_SECONDS = 120  # the age of `alive` at which the liveness probe fails: the default of `dev-hops probe --max-age`
+ROLL_CALL = resources.files("worker_app.worker").joinpath("lua/roll_call.lua").read_text()
 
 log = structlog.get_logger(__name__)
 
@@ -97,6 +99,7 @@ class Heartbeat:
     """Touches the probe files and renews the presence every five seconds until it is stopped.
 
     `intake` is this worker's own view and `consumed` the queues it takes from; without `intake` there is no watchdog.
+    `heard_of` is told how many processes all workers have together, of which this one has `processes`.
     """
 
     def __init__(
@@ -109,6 +112,8 @@ class Heartbeat:
         intake: Callable[[], Intake] | None = None,
         consumed: Sequence[str] = (),
         watchdog_seconds: float = WATCHDOG_SECONDS,
+        processes: int = 1,
+        heard_of: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._files = files
         self._client = client
@@ -117,6 +122,8 @@ class Heartbeat:
         self._intake = intake
         self._consumed = tuple(consumed)
         self._watchdog = Watchdog(watchdog_seconds)
+        self._processes = processes
+        self._heard_of = heard_of
         self._is_withheld = False
         self._takes_work = False
         self._heard_at = time.monotonic()
@@ -142,7 +149,10 @@ class Heartbeat:
         if not self._is_answering:
             return  # the presence ends by itself; a Redis that is away must not hold up the end
         try:
-            self._client.delete(presence_key(self._node))
+            with self._client.pipeline(transaction=False) as pipe:
+                pipe.delete(presence_key(self._node))
+                pipe.zrem(queues.ROLL_CALL_KEY, f"{self._node}|{self._processes}")
+                pipe.execute()
         except redis.RedisError as error:
             log.warning("presence.redis_away", error=type(error).__name__)
 
@@ -166,14 +176,16 @@ class Heartbeat:
         try:
             with self._client.pipeline(transaction=False) as pipe:
                 pipe.set(presence_key(self._node), json.dumps(self._presence()), ex=PRESENCE_SECONDS)
+                pipe.eval(ROLL_CALL, 1, queues.ROLL_CALL_KEY, self._node, self._processes, PRESENCE_SECONDS)
                 for queue in self._consumed:
                     pipe.llen(queue)
-                _, *depths = pipe.execute()
+                _, processes, *depths = pipe.execute()
         except redis.RedisError as error:
             self._is_answering = False
             log.warning("presence.redis_away", error=type(error).__name__)
             return None
         self._heard_at, self._is_answering = now, True
+        self._heard_of(processes)
         return dict(zip(self._consumed, depths, strict=True))
 
     def _judge(self, now: float, intake: Intake, ready: dict[str, int] | None) -> None:

@@ -90,13 +90,13 @@ class Orders:
 class MadeUpReader:
     """PAGES pages of PER_PAGE commits for every source."""
 
-    def begin(self, source: Source, cursor: Cursor, now: datetime) -> Walk:  # noqa: ARG002 - the protocol's
+    def begin(self, source: Source, cursor: Cursor, now: datetime) -> Walk:
         """The frame of a walk."""
         if source.external_name.startswith(BROKEN):
             raise errors.SourceUnavailable(f"{source.external_name} cannot be read")
         return Walk(started_at=now, until={"refs/heads/main": "f" * 40}, total=PAGES * PER_PAGE)
 
-    def read(self, source: Source, walk: Walk, position: str | None) -> Iterator[Page]:  # noqa: ARG002 - the same
+    def read(self, source: Source, walk: Walk, position: str | None) -> Iterator[Page]:
         """The pages after `position`."""
         for number in range(int(position or 0), PAGES):
             found = tuple(_commit(source, number * PER_PAGE + index) for index in range(PER_PAGE))
@@ -121,7 +121,7 @@ def _commit(source: Source, number: int) -> Commit:
 class MiniatureRuntime(Runtime):
     """A runtime whose sources are made up."""
 
-    def reader(self, provider: str, dataset: str) -> Reader:  # noqa: ARG002 - the product's
+    def reader(self, source: Source, dataset: str, patience: Callable[[], float]) -> Reader:
         """The made-up reader."""
         return MadeUpReader()
 
@@ -142,7 +142,8 @@ class Actor:
         send = self._counted(publish.publisher(app, self.redis))
         publishing = seams.publishing(self.seams, self.postgres, self.redis, send)
         relay = Relay(self.postgres, publishing, list, points.RELAY_SECONDS)
-        self.runtime = MiniatureRuntime(chosen, self.postgres, self.redis, self.redis, orders.name, relay)
+        connections = runtime.connections(chosen, self.postgres)
+        self.runtime = MiniatureRuntime(chosen, self.postgres, self.redis, self.redis, orders.name, connections, relay)
         runtime.install(self.runtime)
         self._take = self.redis.register_script(TAKE)
         self._pause = threading.Event()

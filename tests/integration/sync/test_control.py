@@ -28,10 +28,10 @@ class Pages:
         self.fault = fault
         self.read_pages = 0
 
-    def begin(self, source: Source, cursor: Cursor, now: object) -> Walk:  # noqa: ARG002
+    def begin(self, source: Source, cursor: Cursor, now: object) -> Walk:
         return Walk(started_at=NOON, since={}, until={}, total=3, is_full=True, state="active", incomplete_reason=None)
 
-    def read(self, source: Source, walk: Walk, position: str | None) -> Iterator[Page]:  # noqa: ARG002
+    def read(self, source: Source, walk: Walk, position: str | None) -> Iterator[Page]:
         for number in range(int(position or 0), 3):
             if self.fault is not None:
                 raise self.fault

@@ -10,6 +10,8 @@ from uuid import UUID
 import pytest
 
 from worker_app import jobs
+from worker_app.gate.key import Decision, GateKey, Reason
+from worker_app.gate.refusal import rate_limited
 from worker_app.queue_depth import QueueDepth, Worker
 from worker_app.store.explain import (
     ActiveRun,
@@ -23,7 +25,7 @@ from worker_app.store.explain import (
     RunFacts,
 )
 from worker_app.store.schedules import Schedule
-from worker_app.sync import explain_fleet
+from worker_app.sync import deferral, explain_fleet
 from worker_app.sync.explain_batch import batch_findings
 from worker_app.sync.explain_findings import Bounds, Finding
 from worker_app.sync.explain_fleet import Fleet
@@ -283,14 +285,73 @@ def test_cap_names_who_holds_the_places() -> None:
     assert "run 00000001 (2), run 00000002 (2), run 00000003 (2) and 2 more" in found.text
 
 
-def test_gate_is_named_by_the_reason_of_the_deferral() -> None:
-    until = NOW + MINUTE
-    gate = of_batch(batch(state="deferred", not_before=until, defer_reason={"gate": "git/acme"}))[0]
-    other = of_batch(batch(state="deferred", not_before=until, defer_reason={"reason": "busy"}))[0]
-    none = of_batch(batch(state="deferred", not_before=until))[0]
-    assert (gate.code, other.code, none.code) == ("gate", "deferred", "deferred")
-    assert gate.until == other.until == until
+GATE = {"gate": "github on github.com", "bucket": "core", "reason": "window", "detail": "secondary: slow down"}
+
+
+def deferred(reason: dict[str, str] | None, **changes: Any) -> Finding:
+    given = {"provider": "github", "not_before": NOW + timedelta(seconds=58), "defer_reason": reason, **changes}
+    return of_batch(batch(state="deferred", **given))[0]
+
+
+def test_gate_is_named_with_the_providers_own_word_and_the_seconds_left() -> None:
+    found = deferred(GATE)
+    assert found.text == (
+        "the gate of github on github.com is closed for core until 2026-06-01 12:00:58Z (58 s): secondary: slow down; "
+        "that spends no attempt"
+    )
+    assert (found.code, found.until) == ("gate", NOW + timedelta(seconds=58))
+    assert found.remedy == "dev-hops gate show github/acme/github.com"
+
+
+def test_what_a_deferral_notes_of_a_refusal_is_what_is_told() -> None:
+    refused = Decision(False, 58.0, Reason.WINDOW, "core", "secondary: slow down")
+    noted = deferral.reason_of(rate_limited(GateKey("github", "9", "github.com"), refused))
+    assert noted == GATE
+    whole = deferral.reason_of(rate_limited(GateKey("github", "9", "github.com"), replace(refused, bucket="*")))
+    assert "is closed until" in deferred(whole).text
+
+
+def test_gate_that_is_closed_as_a_whole_names_no_bucket() -> None:
+    found = deferred({**GATE, "bucket": "*"}, org="the orbit")
+    assert found.text.startswith("the gate of github on github.com is closed until 2026-06-01")
+    assert found.remedy == "dev-hops gate show 'github/the orbit/github.com'"
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("quota", "lets it wait for core until 2026-06-01 12:00:58Z (58 s): what is left of the quota is kept"),
+        ("probe", "one request is under way to find out"),
+        ("concurrency", "as many requests are under way as there may be"),
+        ("pace", "the next request is due later"),
+        ("tides", "lets it wait for core until 2026-06-01 12:00:58Z (58 s): tides"),
+    ],
+)
+def test_gate_that_is_open_and_lets_wait_says_what_for(reason: str, words: str) -> None:
+    found = deferred({"gate": "github on github.com", "bucket": "core", "reason": reason})
+    assert found.code == "gate"
+    assert words in found.text
+
+
+def test_deferral_by_anything_else_is_said_as_it_was_noted() -> None:
+    away = deferred({"reason": "outage", "detail": "the gate's Redis has been away for 61 s"})
+    assert away.text == (
+        "it waits until 2026-06-01 12:00:58Z (58 s): the gate's Redis has been away for 61 s; that spends no attempt"
+    )
+    assert (away.code, away.remedy) == ("deferred", "look at REDIS_URL, and whether Redis runs")
+    busy, none = deferred({"reason": "busy"}), deferred(None)
+    assert (busy.code, none.code) == ("deferred", "deferred")
+    assert "reason busy" in busy.text
     assert "no reason was noted" in none.text
+    assert busy.remedy is None
+
+
+def test_gate_that_holds_up_a_run_is_what_the_run_waits_for() -> None:
+    waiting = batch(state="deferred", provider="github", not_before=NOW + MINUTE, defer_reason=GATE)
+    found = of_run(run(state="running", provider="github", batches=(waiting, batch(state="planned"))))
+    assert found[0].code == "gate"
+    assert "is closed for core until" in found[0].text
+    assert found[0].remedy == "dev-hops gate show github/acme/github.com"
 
 
 def test_next_slot_is_told_by_both_clocks_and_a_broken_zone_is_said() -> None:

@@ -36,6 +36,9 @@ class Broker:
         assert ex > 0
         self.asked.append(f"SET {key} {value}")
 
+    def eval(self, script: str, keys: int, *given: object) -> None:
+        self.asked.append(f"EVAL {given}")
+
     def llen(self, queue: str) -> None:
         self.asked.append(f"LLEN {queue}")
 
@@ -43,7 +46,7 @@ class Broker:
         self.trips.append(self.asked)
         if self.is_away:
             raise redis.ConnectionError("refused")
-        return [True, *(self.depths[command.removeprefix("LLEN ")] for command in self.asked[1:])]
+        return [True, 7, *(self.depths[command.removeprefix("LLEN ")] for command in self.asked[2:])]
 
 
 class Worker:
@@ -54,6 +57,7 @@ class Worker:
         self.intake = IDLE
         self.now = 1000.0
         self.alive = folder / "worker.alive"
+        self.fleet: list[int] = []
         self.heartbeat = Heartbeat(
             ProbeFiles(folder, "worker"),
             cast("redis.Redis", broker),
@@ -62,6 +66,7 @@ class Worker:
             intake=lambda: self.intake,
             consumed=tuple(broker.depths),
             watchdog_seconds=LIMIT_SECONDS,
+            heard_of=self.fleet.append,
         )
         self.heartbeat.takes_work(True)
 
@@ -163,8 +168,15 @@ def test_watchdog_that_did_not_look_for_long_counts_anew() -> None:
 def test_presence_and_depths_of_the_consumed_queues_take_one_round_trip(worker: Worker) -> None:
     worker.heartbeat.beat(worker.now)
     assert worker.broker.trips == [
-        ["SET dev-hops/presence/worker@a {}", "LLEN sync", "LLEN scheduler", "LLEN default"],
+        [
+            "SET dev-hops/presence/worker@a {}",
+            "EVAL ('dev-hops/fleet', 'worker@a', 1, 30)",
+            "LLEN sync",
+            "LLEN scheduler",
+            "LLEN default",
+        ],
     ]
+    assert worker.fleet == [7]
 
 
 def test_alive_ages_while_work_waits_and_nothing_is_received_and_is_touched_again_after(worker: Worker) -> None:
