@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 UNIT := tests/unit
 
-.PHONY: help install lock up down test e2e check test-gevent chaos chaos-short soak bench bench-worker bench-dispatch shape docs image
+.PHONY: help install lock up down test contract-test e2e check test-gevent chaos chaos-short soak bench bench-worker bench-dispatch bench-gate shape docs image
 
 help:  ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -40,6 +40,10 @@ test: install  ## Unit and integration tests on embedded stores, then the unit t
 	$(BIN)/pytest -q -n 2 tests/unit tests/integration $(ARGS)
 	$(MAKE) --no-print-directory test-gevent
 
+contract-test: install  ## The fakes against the whole official descriptions, taken from npm into .cache
+	$(BIN)/python -m tests.payloads.github.fetch
+	$(BIN)/pytest -q tests/contract $(ARGS)
+
 e2e: install  ## `dev-hops up` as a newcomer uses it, from start to Ctrl-C
 	$(BIN)/pytest -q tests/end_to_end $(ARGS)
 
@@ -63,6 +67,9 @@ bench-worker: install  ## Each promise of the profile on stock Celery and on our
 
 bench-dispatch: install  ## Due schedules to runs and messages, ours and other schedulers, JSON in bench/results (ARGS="--quick")
 	$(BIN)/python -m bench.dispatch $(ARGS)
+
+bench-gate: install  ## The rate-limit gate beside other limiters on a mock provider, JSON in bench/results (ARGS="--markdown")
+	$(BIN)/python -m bench.gate $(ARGS)
 
 shape: install  ## The size and structure of the code, as figures
 	$(BIN)/python -m bench.shape $(ARGS)

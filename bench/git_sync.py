@@ -24,7 +24,7 @@ from bench.memory import Memory
 from bench.service import BenchError, Service, note, running
 from tests import repositories, seed
 from worker_app import errors, jobs
-from worker_app.providers import registry
+from worker_app.providers import git
 from worker_app.records import Source
 from worker_app.store import metrics, sources
 from worker_app.store.postgres import Postgres
@@ -92,7 +92,7 @@ def generated(path: Path, commits: int) -> Path:
 
 def add_source(postgres: Postgres, repository: Path) -> Source:
     """The repository as the only source of a new organisation."""
-    host, ext_id = registry.provider("git").identity(str(repository))
+    host, ext_id = git.identity(str(repository))
     with postgres.transaction() as tx:
         org = sources.add_org(tx, "bench", "UTC")
         return sources.add_source(tx, org.id, "git", host, str(repository), ext_id)

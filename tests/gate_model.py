@@ -165,7 +165,7 @@ class Model:
         assert ours == theirs, (self.seed, self.count)
         if not theirs.fields:
             return
-        leases = [name.decode() for name in self.client.zrange(leases_key(key), 0, -1)]
+        leases = [name.decode() for name in self.client.zrange(leases_key(key), 0, -1) if isinstance(name, bytes)]
         assert len(leases) <= MAX_CONC
         for bucket in ("core", "search", "requests"):
             assert (theirs.number("f", bucket) or 0) == sum(costs(lease).get(bucket, 0) for lease in leases)

@@ -6,6 +6,7 @@ never holds a secret.
 """
 
 from collections.abc import Mapping
+from uuid import UUID
 
 
 class DevHopsError(Exception):
@@ -89,6 +90,39 @@ class ProviderRefused(PermanentError):
 
 class CredentialRefused(PermanentError):
     """A credential is missing, cannot be read, or the provider does not take it (any more); the message never holds it."""
+
+
+class CredentialMissing(CredentialRefused):
+    """The organisation has no such credential; one of another organisation counts as none."""
+
+
+class CredentialRevoked(CredentialRefused):
+    """The credential was removed here, and its secret erased."""
+
+
+class CredentialUndecryptable(CredentialRefused):
+    """The row does not open: written for another place, by a key that the ring lacks, or damaged. Holds ids alone."""
+
+    def __init__(
+        self, reason: str, *, org_id: UUID, provider: str, credential_id: UUID, version: int, key_id: str
+    ) -> None:
+        super().__init__(
+            f"credential {credential_id} version {version} ({provider}, organisation {org_id}, key {key_id}) does not open: "
+            f"{reason}; give the key ring that wrote it, or add the credential anew"
+        )
+        self.org_id = org_id
+        self.provider = provider
+        self.credential_id = credential_id
+        self.version = version
+        self.key_id = key_id
+
+
+class CredentialMalformed(CredentialRefused):
+    """The row opened, and what is in it is no credential that this program knows; the message names fields, never values."""
+
+
+class SealBroken(PermanentError):
+    """What was sealed does not open: another key, another place, or damage; the vault says whose it was."""
 
 
 class SettingsError(PermanentError):

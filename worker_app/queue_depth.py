@@ -1,12 +1,23 @@
-"""Queue depth: what is ready, running and how old, per queue, and who consumes it. Reads Redis alone, broadcasts nothing."""
+"""Queue depth: what is ready, running and how old, per queue, and who consumes it. Broadcasts nothing.
+
+All of it stands in Redis, but for what a closed gate holds back: that is asked of the gate and counted in Postgres.
+"""
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from uuid import UUID
 
 import redis
 
 from worker_app import errors, queues
+from worker_app.gate.key import WHOLE_KEY, GateKey, GateState
+from worker_app.providers import registry
+from worker_app.store import batches
+from worker_app.store.batches import Unclaimed
+from worker_app.store.postgres import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +43,9 @@ class QueueDepth:
         float | None
     )  # of the oldest ready message, Redis's clock; None: empty, or of a foreign producer
     running: int  # tasks
-    held: int  # ready messages whose gate is closed; they are no work now
+    held: (
+        int | None
+    )  # ready messages whose gate is closed; they are no work now. None: nobody asked, or it cannot be told
     consumers: int  # workers
 
 
@@ -47,8 +60,10 @@ def workers(client: redis.Redis) -> list[Worker]:
     return [worker for worker in found if worker is not None]
 
 
-def depths(client: redis.Redis, names: Sequence[str] = queues.ALL_QUEUES) -> list[QueueDepth]:
-    """The named queues in order. Raises StoreAway."""
+def depths(
+    client: redis.Redis, names: Sequence[str] = queues.ALL_QUEUES, *, held: Mapping[str, int] | None = None
+) -> list[QueueDepth]:
+    """The named queues in order; `held` is what `held` counts. Raises StoreAway."""
     present = workers(client)
     try:
         with client.pipeline(transaction=False) as pipe:
@@ -66,11 +81,46 @@ def depths(client: redis.Redis, names: Sequence[str] = queues.ALL_QUEUES) -> lis
             ready=answers[2 * index],
             oldest_age_seconds=_age(answers[2 * index + 1], now),
             running=sum(worker.running.get(name, 0) for worker in present),
-            held=0,
+            held=None if held is None else min(held.get(name, 0), answers[2 * index]),
             consumers=sum(name in worker.queues for worker in present),
         )
         for index, name in enumerate(names)
     ]
+
+
+def held(states: Iterable[GateState], transaction: Callable[[], AbstractContextManager[Transaction]]) -> dict[str, int]:
+    """How many messages of each queue are for batches that a closed gate would send away: more workers cannot help them.
+
+    Asks Postgres only where a gate is closed. Raises what `transaction` does.
+    """
+    closed = {(state.key, state.bucket) for state in states if state.retry_in > 0}
+    keys = {key for key, _ in closed if _is_ours(key)}
+    if not keys:
+        return {}
+    with transaction() as tx:
+        waiting = batches.unclaimed(tx, [(UUID(key.org_id), key.provider, key.host) for key in keys])
+    counts: Counter[str] = Counter()
+    for item in waiting:
+        if closed & _buckets(item):
+            counts[item.queue] += item.number
+    return dict(counts)
+
+
+def _is_ours(key: GateKey) -> bool:
+    """Whether an organisation of ours may be behind a key; others may use the same Redis."""
+    try:
+        UUID(key.org_id)
+    except ValueError:
+        return False
+    return True
+
+
+def _buckets(item: Unclaimed) -> set[tuple[GateKey, str]]:
+    """What keeps batches from their first request where it is closed; nothing for a provider without a gate."""
+    provider = registry.PROVIDERS.get(item.provider)
+    bucket = None if provider is None else provider.buckets.get(item.dataset)
+    key = GateKey(item.provider, str(item.org_id), item.host)
+    return set() if bucket is None else {(key, WHOLE_KEY), (key, bucket)}
 
 
 def _age(message: bytes | str | None, now: float) -> float | None:

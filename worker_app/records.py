@@ -23,6 +23,7 @@ class Source:
     ext_id: str  # the provider's identity as text; git: the address without user, scheme and .git
     state: str = "active"
     state_reason: str | None = None
+    credential_id: UUID | None = None  # None: read without one
 
 
 @dataclass(frozen=True, slots=True)

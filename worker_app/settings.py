@@ -8,6 +8,7 @@ remedy; the value of a secret is never in it. Where `DATABASE_URL` is unset, the
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,8 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from celery_utils import PerformanceProfile, ProfileError
-from worker_app import errors, queues
+from worker_app import api_urls, errors, key_ring, queues
+from worker_app.key_ring import KeyRing
 
 Fleet = Literal["worker", "worker-ingest", "worker-heavy"]
 Positive = Annotated[int, Field(ge=1)]
@@ -60,6 +62,11 @@ class Settings(BaseSettings):
     )
     credential_keys: SecretStr | None = Field(
         None, description="key ring `k2:base64,k1:base64`; the first writes, all read"
+    )
+    provider_api_urls: Annotated[tuple[tuple[str, str], ...], NoDecode] = Field(
+        (),
+        description="where the API of a host is, as `host=url,host=url`, in place of the usual address; "
+        "https, or http on this machine",
     )
     auto_run_migrations: Literal["false"] = Field(
         "false", description="only false is accepted: `dev-hops migrate` alone changes a schema"
@@ -181,6 +188,18 @@ class Settings(BaseSettings):
             raise ValueError(f"no such queue: {', '.join(unknown)}; there are {', '.join(queues.ALL_QUEUES)}")
         return names
 
+    @field_validator("provider_api_urls", mode="before")
+    @classmethod
+    def _parse_api_urls(cls, value: object) -> object:
+        return api_urls.parse(value) if isinstance(value, str) else value
+
+    @field_validator("credential_keys", mode="after")
+    @classmethod
+    def _check_credential_keys(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            key_ring.parse(value.get_secret_value())
+        return value
+
     @field_validator("redis_url", "celery_broker_url", "celery_result_backend", mode="after")
     @classmethod
     def _check_redis(cls, value: SecretStr | None) -> SecretStr | None:
@@ -240,25 +259,34 @@ class Settings(BaseSettings):
             )
         return self.database_url.get_secret_value()
 
+    def require_credential_keys(self) -> KeyRing:
+        """The key ring; raises SettingsError with the remedy where none is set."""
+        if self.credential_keys is None:
+            raise errors.SettingsError(
+                f"CREDENTIAL_KEYS is not set: make a key with {key_ring.MAKE_A_KEY}, give it to every worker and to this "
+                "command, and keep a copy: without it no credential can be opened again"
+            )
+        return key_ring.parse(self.credential_keys.get_secret_value())
+
     def shown(self) -> dict[str, str]:
         """Every name with its resolved value as text, secrets masked: what `dev-hops doctor` prints."""
-        return {name.upper(): _shown(getattr(self, name)) for name in type(self).model_fields}
+        return {name.upper(): _shown(name, getattr(self, name)) for name in type(self).model_fields}
 
 
-def _shown(value: object) -> str:
+def _shown(name: str, value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, SecretStr):
-        return _masked(value.get_secret_value())
+        return _masked(value.get_secret_value()) if name.endswith(("_url", "_backend")) else "***"
     if isinstance(value, tuple):
-        return ",".join(str(item) for item in value)
+        return ",".join("=".join(item) if isinstance(item, tuple) else str(item) for item in value)
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)
 
 
 def _masked(text: str) -> str:
-    """A URL without its password, or nothing but stars for any other secret."""
+    """A URL without its password."""
     parts = urlsplit(text)
     if not parts.hostname:
         return "***"
@@ -333,8 +361,14 @@ def _fault(item: Mapping[str, Any], values: Mapping[str, str]) -> str:
     """One line for one fault: name, value unless it is a secret, remedy."""
     name = str(item["loc"][0]).upper()
     annotation = str(Settings.model_fields[name.lower()].annotation)
-    value = "***" if "SecretStr" in annotation else repr(values.get(name, ""))
+    shown = re.sub(r"//[^/\s,]*@", "//***@", values.get(name, ""))
+    value = "***" if "SecretStr" in annotation else repr(shown)
     return f"{name} is {value}: {str(item['msg']).removeprefix('Value error, ')}"
+
+
+def variable(name: str) -> str | None:
+    """The variable of the environment that a person named to give a secret by; None where it is not set."""
+    return os.environ.get(name)
 
 
 def role_environment(changes: Mapping[str, str]) -> dict[str, str]:

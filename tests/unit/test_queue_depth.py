@@ -1,8 +1,12 @@
 import json
+from contextlib import AbstractContextManager
+from uuid import UUID
 
 import pytest
 
 from worker_app import queue_depth
+from worker_app.gate.key import GateKey, GateState
+from worker_app.store.postgres import Transaction
 
 
 @pytest.mark.parametrize(
@@ -32,3 +36,15 @@ def test_presence_tells_what_held_the_hub_and_an_older_worker_does_not() -> None
     assert new is not None
     assert (old.hub_lag_seconds, old.hub_blocked_in) == (0.0, "")
     assert (new.hub_lag_seconds, new.hub_blocked_in) == (6.2, "worker_app/tasks.py:33 in spin")
+
+
+def state(org_id: str, retry_in: float) -> GateState:
+    return GateState(GateKey("github", org_id, "github.com"), "*", "", "", retry_in, None, None, None, 20, 0)
+
+
+@pytest.mark.parametrize("known", [[], [state(str(UUID(int=1)), 0.0)], [state("somebody-else", 60.0)]])
+def test_postgres_is_asked_only_where_a_gate_of_ours_is_closed(known: list[GateState]) -> None:
+    def transaction() -> AbstractContextManager[Transaction]:
+        raise AssertionError("nobody had to ask")
+
+    assert queue_depth.held(known, transaction) == {}

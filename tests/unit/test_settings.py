@@ -1,8 +1,11 @@
+import base64
+
 import pytest
 
-from worker_app import errors, settings
+from worker_app import errors, key_ring, settings
 
 SECRET = "canary-8f3a"
+KEY = base64.b64encode(b"\xff\xf0\x03" + bytes(range(3, 177, 6))).decode()  # begins with //, as the host of a URL does
 
 
 def load(**environ: str) -> settings.Settings:
@@ -102,15 +105,38 @@ def test_secrets_are_masked_everywhere() -> None:
         REDIS_URL=f"redis://:{SECRET}@h:6379/0",
         API_TOKEN=SECRET,
         FLOWER_BASIC_AUTH=f"user:{SECRET}",
-        CREDENTIAL_KEYS=f"k1:{SECRET}",
+        CREDENTIAL_KEYS=f"k1:{KEY}",
     )
     assert SECRET not in repr(found)
+    assert KEY not in repr(found)
+    assert KEY.lower() not in str(found.shown()).lower()
     assert SECRET not in str(found.shown())
     assert found.shown()["DATABASE_URL"] == "postgresql+psycopg2://u:***@h:5432/n"
 
 
 def test_faulty_secret_is_not_in_the_message() -> None:
     assert SECRET not in fault_of(DATABASE_URL=f"mysql://u:{SECRET}@h/n", REDIS_URL=f"amqp://:{SECRET}@h")
+
+
+def test_key_ring_that_is_wrong_is_refused_by_ids_alone() -> None:
+    message = fault_of(CREDENTIAL_KEYS=f"k1:{base64.b64encode(SECRET.encode()).decode()},{KEY}")
+    assert message.startswith("CREDENTIAL_KEYS is ***: k1 has 11 bytes instead of 32; entry 2 has no id")
+    assert KEY not in message
+
+
+def test_key_ring_that_is_missing_is_asked_for_with_the_command_that_makes_one() -> None:
+    with pytest.raises(errors.SettingsError, match="head -c 32 /dev/urandom"):
+        load().require_credential_keys()
+    assert load(CREDENTIAL_KEYS=key_ring.generate("k7")).require_credential_keys().writes == "k7"
+
+
+def test_addresses_of_apis_are_read_by_host_and_refused_without_a_password_in_the_message() -> None:
+    found = load(PROVIDER_API_URLS="ghe.acme.com=https://ghe.acme.com/api/v3,github.localhost=http://127.0.0.1:1")
+    assert dict(found.provider_api_urls)["github.localhost"] == "http://127.0.0.1:1"
+    assert found.shown()["PROVIDER_API_URLS"].startswith("ghe.acme.com=https://ghe.acme.com/api/v3,github")
+    message = fault_of(PROVIDER_API_URLS=f"a=http://x.example,b=https://me:{SECRET}@x.example")
+    assert "a has a URL that is neither" in message
+    assert SECRET not in message
 
 
 def test_stores_of_a_running_up_fill_in_what_is_unset(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -11,10 +11,11 @@ from flask import Flask, Response, g, jsonify, redirect, request
 from flask.json.provider import DefaultJSONProvider
 from werkzeug.wrappers import Response as AnyResponse
 
-from worker_app.api import auth, exporter, health, problems, readable, reading, resources, status
+from worker_app.api import auth, exporter, gates, health, problems, readable, reading, resources, status
 from worker_app.cli.output import document
 from worker_app.runtime import Runtime
 from worker_app.store.postgres import Postgres
+from worker_app.sync.explain_findings import countdown
 
 LARGEST_BODY_BYTES = 1 << 20
 HEADERS = {
@@ -47,7 +48,7 @@ def create_app(runtime: Runtime, probing: Postgres, sleep: Callable[[float], Non
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters |= {
         name: getattr(readable, name) for name in ("duration", "relative", "moment", "count", "states", "short_name")
-    }
+    } | {"countdown": countdown}
     token = runtime.settings.api_token
     guard = auth.Guard(token.get_secret_value() if token else None, sleep)
     app.before_request(_begin)
@@ -61,18 +62,21 @@ def create_app(runtime: Runtime, probing: Postgres, sleep: Callable[[float], Non
         runtime.postgres,
         runtime.broker,
         runtime.locks,
+        runtime.gate,
         dispatch_interval_seconds=runtime.settings.dispatch_interval_seconds,
     )
     app.add_url_rule("/status", view_func=page.show)
     app.add_url_rule("/", endpoint="root", view_func=lambda: redirect("/status", 303))
-    resources.Resources(runtime, reading.Reader(runtime.postgres)).install(app)
+    reader = reading.Reader(runtime.postgres)
+    resources.Resources(runtime, reader).install(app)
+    gates.Gates(runtime, reader).install(app)
     return app
 
 
 def _install_probes(app: Flask, runtime: Runtime, probing: Postgres) -> None:
     """The open paths."""
     readiness = health.Readiness(probing, runtime.broker)
-    exported = exporter.Exporter(probing, runtime.broker)
+    exported = exporter.Exporter(probing, runtime.broker, runtime.gate)
 
     def livez() -> Response:
         return jsonify({"status": "ok"})

@@ -16,12 +16,15 @@ from prometheus_client.registry import Collector
 
 from worker_app import errors, migrate, queue_depth, telemetry
 from worker_app.api import deadline, health
+from worker_app.gate.gate import Gate
 from worker_app.store import outbox, overview
 from worker_app.store.postgres import Postgres
+from worker_app.sync import gates
 
 CACHE_SECONDS = 5.0  # two Prometheis and a person together cost one look at the stores
-SOURCE_SECONDS = 2.0  # each; both together stay below the 10 s that a scrape waits
+SOURCE_SECONDS = 2.0  # each; all three together stay below the 10 s that a scrape waits
 QUEUE_GAUGES = (telemetry.QUEUE_READY, telemetry.QUEUE_OLDEST_AGE, telemetry.QUEUE_RUNNING, telemetry.QUEUE_CONSUMERS)
+GATE_GAUGES = (telemetry.GATE_CLOSED, telemetry.GATE_RESUME, telemetry.GATE_BUDGET)
 SCHEMA_GAUGES = (telemetry.SCHEMA_VERSION, telemetry.SCHEMA_CURRENT)
 WORK_GAUGES = (
     telemetry.OUTBOX_ROWS,
@@ -37,9 +40,12 @@ log = structlog.get_logger(__name__)
 class Exporter(Collector):
     """The registry of this process, with the gauges of the fleet at most five seconds old."""
 
-    def __init__(self, postgres: Postgres, client: redis.Redis, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, postgres: Postgres, client: redis.Redis, gate: Gate, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._postgres = postgres
         self._redis = client
+        self._gate = gate
         self._clock = clock
         self._lock = threading.Lock()
         self._fresh_until = float("-inf")
@@ -52,6 +58,7 @@ class Exporter(Collector):
             if self._clock() >= self._fresh_until:
                 self._known.clear()
                 self._read("redis", self._read_redis)
+                self._read("gate", self._read_gate)
                 self._read("postgres", self._read_postgres)
                 self._fresh_until = self._clock() + CACHE_SECONDS
             return prometheus_client.generate_latest(self)
@@ -59,7 +66,7 @@ class Exporter(Collector):
     def collect(self) -> Iterator[Metric]:
         """What stands in the registry, without the gauges of a source that is away."""
         # A gauge without labels always has a value, so it cannot be cleared: it is left out here.
-        gauges = {_name(gauge) for gauge in (*QUEUE_GAUGES, *SCHEMA_GAUGES, *WORK_GAUGES)}
+        gauges = {_name(gauge) for gauge in (*QUEUE_GAUGES, *GATE_GAUGES, *SCHEMA_GAUGES, *WORK_GAUGES)}
         return (metric for metric in telemetry.EXPORTER.collect() if metric.name not in gauges - self._known)
 
     def _read(self, source: str, read: Callable[[], None]) -> None:
@@ -88,6 +95,23 @@ class Exporter(Collector):
             if item.oldest_age_seconds is not None or not item.ready:  # else a foreign message, whose age nobody knows
                 telemetry.QUEUE_OLDEST_AGE.labels(item.queue).set(item.oldest_age_seconds or 0.0)
         self._know(QUEUE_GAUGES)
+
+    def _read_gate(self) -> None:
+        """Over all organisations: how many keys are closed, when the last one opens, and the least that is left."""
+        found = gates.views(gates.states(self._gate), ())
+        for gauge in GATE_GAUGES:
+            gauge.clear()
+        closed = {view.key for view in found if view.is_closed}
+        for key in {view.key for view in found}:
+            telemetry.GATE_CLOSED.labels(key.provider, key.host).inc(key in closed)
+        now = time.time()
+        for view in reversed(found):  # the longest wait comes last
+            if view.is_closed:
+                telemetry.GATE_RESUME.labels(view.provider, view.host).set(now + view.retry_in)
+        for view in sorted(found, key=lambda view: view.remaining or 0, reverse=True):  # the least comes last
+            if view.remaining is not None:
+                telemetry.GATE_BUDGET.labels(view.provider, view.host, view.bucket).set(view.remaining)
+        self._know(GATE_GAUGES)
 
     def _read_postgres(self) -> None:
         seen = migrate.status(self._postgres)

@@ -13,7 +13,7 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = "5"  # a store that restarts is back by then
 DETAILS = {  # what werkzeug says of these speaks to a browser, or of our code
     400: "the request cannot be read: its body has to be valid JSON",
-    404: "there is nothing at {path}; there are /status, /queues, /runs, /runs/ID, /schedules, /sources and POST /syncs",
+    404: "there is nothing at {path}; there are /status, /queues, /gates, /runs, /runs/ID, /schedules, /sources and POST /syncs",
     405: "{path} does not take {method}",
     413: "the body is larger than {limit} bytes; send less",
     415: "the body is not JSON; send it with Content-Type: application/json",

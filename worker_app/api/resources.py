@@ -15,6 +15,7 @@ from worker_app.records import Source
 from worker_app.runtime import Runtime
 from worker_app.store import runs, schedules, sources
 from worker_app.store.postgres import Transaction
+from worker_app.sync import gates
 
 HIGHEST_LIMIT = 1000  # runs
 LONGEST_KEY = 255  # characters of an idempotency key
@@ -50,10 +51,11 @@ class Resources:
             app.add_url_rule(path, view_func=view, methods=[method])
 
     def queues(self) -> Response:
-        """Every queue: ready, age, running, consumers."""
+        """Every queue: ready, age, running, held by a closed gate, consumers."""
         reading.parameters()
+        held = self._held()
         with deadline.within(reading.REQUEST_SECONDS, "Redis"):
-            return jsonify(document(queue_depth.depths(self._runtime.broker)))
+            return jsonify(document(queue_depth.depths(self._runtime.broker, held=held)))
 
     def runs(self) -> Response:
         """The latest runs, the newest first."""
@@ -101,6 +103,15 @@ class Resources:
         answer.status_code = 202
         answer.headers["Location"] = f"/runs/{run_id}"
         return answer
+
+    def _held(self) -> dict[str, int] | None:
+        """What gates hold back; None where a store does not tell."""
+        try:
+            with deadline.within(reading.REQUEST_SECONDS, "Redis"):
+                states = gates.states(self._runtime.gate)
+            return queue_depth.held(states, self._reader.transaction)
+        except (errors.TransientError, errors.SchemaAhead):
+            return None
 
 
 def _busy(active: UUID) -> Response:

@@ -3,7 +3,7 @@
 `gather` reads, `warnings` judges, `templates/status.html` draws. The page needs no script: it asks the browser to load it again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,11 +13,16 @@ from flask import Response, jsonify, make_response, render_template, request
 from worker_app import errors, migrate, queue_depth, queues
 from worker_app.api import deadline, health, reading, warnings
 from worker_app.cli.output import document
+from worker_app.gate.gate import Gate
+from worker_app.gate.key import WHOLE_KEY, GateState
 from worker_app.migrate import Status as Schema
 from worker_app.queue_depth import QueueDepth, Worker
-from worker_app.store import fence, overview
-from worker_app.store.overview import Overview
+from worker_app.store import fence, overview, sources
+from worker_app.store.overview import SHOWN, Overview
 from worker_app.store.postgres import Postgres
+from worker_app.store.sources import Org
+from worker_app.sync import gates
+from worker_app.sync.gates import GateView
 
 REFRESH_SECONDS = 5
 REDIS_SECONDS, POSTGRES_SECONDS = 2.0, 3.0  # together what a person waits for a page that shows a fault
@@ -37,6 +42,15 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
+class Gates:
+    """What the gate knows. The field names are public."""
+
+    known: int  # keys: a provider, an organisation, a host
+    closed: int  # of them
+    shown: tuple[GateView, ...]  # closed buckets first, the longest wait on top, then open ones whose quota is known
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceStatus:
     """Everything that the page shows. The field names are public; what a store that is away would tell is None."""
 
@@ -47,6 +61,7 @@ class ServiceStatus:
     schema: Schema | None
     fleets: tuple[Fleet, ...] | None
     queues: tuple[QueueDepth, ...] | None
+    gates: Gates | None
     work: Overview | None
 
 
@@ -54,11 +69,18 @@ class StatusPage:
     """The view of `/status`."""
 
     def __init__(
-        self, postgres: Postgres, client: redis.Redis, locks: redis.Redis, *, dispatch_interval_seconds: int
+        self,
+        postgres: Postgres,
+        client: redis.Redis,
+        locks: redis.Redis,
+        gate: Gate,
+        *,
+        dispatch_interval_seconds: int,
     ) -> None:
         self._postgres = postgres
         self._redis = client
         self._locks = locks
+        self._gate = gate
         self._latest_lag_seconds = LAG_FACTOR * dispatch_interval_seconds
 
     def show(self) -> Response:
@@ -74,9 +96,11 @@ class StatusPage:
 
     def gather(self) -> ServiceStatus:
         """Read both stores, each with its own deadline, and judge what they hold."""
-        redis_said, depths, present = self._of_redis()
-        postgres_said, schema, work = self._of_postgres()
+        postgres_said, schema, work, orgs = self._of_postgres()
+        states = self._of_gate()
+        redis_said, depths, present = self._of_redis(self._held(states, work))
         found = [said for said in (postgres_said, redis_said) if said != OK]
+        found += warnings.of_gates(states is not None) if redis_said == OK else ()
         found += warnings.of_queues(depths or ())
         found += warnings.of_beat(self._is_beat_there()) if depths is not None else ()
         found += warnings.of_schema(schema) if schema else ()
@@ -89,15 +113,36 @@ class StatusPage:
             schema=schema,
             fleets=None if present is None else fleets_of(present),
             queues=depths,
+            gates=None if states is None else gates_of(gates.views(states, orgs)),
             work=work,
         )
 
-    def _of_redis(self) -> tuple[str, tuple[QueueDepth, ...] | None, list[Worker] | None]:
+    def _of_redis(
+        self, held: Mapping[str, int] | None
+    ) -> tuple[str, tuple[QueueDepth, ...] | None, list[Worker] | None]:
         try:
             with deadline.within(REDIS_SECONDS, "Redis"):
-                return OK, tuple(queue_depth.depths(self._redis)), queue_depth.workers(self._redis)
+                return OK, tuple(queue_depth.depths(self._redis, held=held)), queue_depth.workers(self._redis)
         except errors.StoreAway as error:
             return f"{error}; nothing is lost, only late", None, None
+
+    def _of_gate(self) -> list[GateState] | None:
+        """What the gate knows; None where its Redis does not say."""
+        try:
+            with deadline.within(REDIS_SECONDS, "Redis"):
+                return gates.states(self._gate)
+        except errors.StoreAway:
+            return None
+
+    def _held(self, states: Sequence[GateState] | None, work: Overview | None) -> dict[str, int] | None:
+        """What gates hold back; None where a store does not tell."""
+        if states is None or work is None:
+            return None
+        try:
+            with deadline.within(POSTGRES_SECONDS, "Postgres"):
+                return queue_depth.held(states, self._postgres.transaction)
+        except errors.StoreAway:
+            return None
 
     def _is_beat_there(self) -> bool | None:
         """Whether a beat holds the lock; None where its Redis does not say."""
@@ -107,17 +152,17 @@ class StatusPage:
         except (errors.StoreAway, redis.RedisError):
             return None
 
-    def _of_postgres(self) -> tuple[str, Schema | None, Overview | None]:
+    def _of_postgres(self) -> tuple[str, Schema | None, Overview | None, list[Org]]:
         schema: Schema | None = None
         try:
             with deadline.within(POSTGRES_SECONDS, "Postgres"):
                 schema = migrate.status(self._postgres)
                 if schema.state not in health.USABLE:
-                    return OK, schema, None
+                    return OK, schema, None, []
                 with self._postgres.transaction() as tx:
-                    return OK, schema, overview.read(tx)
+                    return OK, schema, overview.read(tx), sources.orgs(tx)
         except errors.StoreAway as error:
-            return f"{error}; look whether it runs and whether DATABASE_URL leads to it", schema, None
+            return f"{error}; look whether it runs and whether DATABASE_URL leads to it", schema, None, []
 
 
 def fleets_of(present: Sequence[Worker]) -> tuple[Fleet, ...]:
@@ -134,4 +179,14 @@ def fleets_of(present: Sequence[Worker]) -> tuple[Fleet, ...]:
             unserved=tuple(queue for queue in queues.FLEETS.get(name, ()) if queue not in consumed),
         )
         for name, members in by_fleet.items()
+    )
+
+
+def gates_of(views: Sequence[GateView]) -> Gates:
+    """What the page shows of the gates: an open key as a whole has nothing to tell beside its buckets."""
+    telling = [view for view in views if view.is_closed or (view.bucket != WHOLE_KEY and view.limit is not None)]
+    return Gates(
+        known=len({view.key for view in views}),
+        closed=len({view.key for view in views if view.is_closed}),
+        shown=tuple(telling[:SHOWN]),
     )

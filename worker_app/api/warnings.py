@@ -29,6 +29,12 @@ def of_queues(depths: Sequence[QueueDepth]) -> Iterator[str]:
             yield f"nobody consumes {listed}{waiting}: start a worker, `dev-hops worker --fleet {fleet}`"
 
 
+def of_gates(has_answered: bool) -> Iterator[str]:
+    """A gate whose Redis is away, where it is another one than the broker's."""
+    if not has_answered:
+        yield "the gate's Redis does not answer, so each worker keeps to its share of the limits: look at REDIS_URL"
+
+
 def of_beat(is_there: bool | None) -> Iterator[str]:
     """No beat; nothing is said where nobody could look."""
     if is_there is False:

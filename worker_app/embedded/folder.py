@@ -21,6 +21,7 @@ from typing import TypeVar
 import psutil
 from pydantic import TypeAdapter, ValidationError
 
+from worker_app import key_ring
 from worker_app.errors import PermanentError
 
 logger = logging.getLogger(__name__)
@@ -48,12 +49,13 @@ def _token() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The passwords of one folder, made at its first use and stable from then on; the repr shows none."""
+    """The passwords and the key ring of one folder, made at its first use and stable from then on; the repr shows none."""
 
     postgres: str = field(default_factory=_token, repr=False)
     valkey: str = field(default_factory=_token, repr=False)
     flower: str = field(default_factory=_token, repr=False)
     api_token: str = field(default_factory=_token, repr=False)
+    credential_keys: str = field(default_factory=key_ring.generate, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

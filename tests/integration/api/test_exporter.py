@@ -11,6 +11,9 @@ from tests import seed
 from tests.integration.api.visitors import NOWHERE
 from worker_app import errors, migrate, queue_depth, queues, runtime
 from worker_app.api.exporter import CACHE_SECONDS, Exporter
+from worker_app.gate.gate import Gate
+from worker_app.gate.key import GateKey
+from worker_app.gate.signals import Kind, Quota, RateSignal
 from worker_app.store.postgres import Postgres
 
 pytestmark = pytest.mark.integration
@@ -32,8 +35,22 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def exporter(postgres: Postgres, redis_client: redis.Redis, clock: Clock) -> Exporter:
-    return Exporter(postgres, redis_client, clock)
+def gate(redis_url: str) -> Iterator[Gate]:
+    opened = Gate.from_url(redis_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def absent_gate() -> Iterator[Gate]:
+    opened = Gate.from_url(f"redis://{NOWHERE}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def exporter(postgres: Postgres, redis_client: redis.Redis, gate: Gate, clock: Clock) -> Exporter:
+    return Exporter(postgres, redis_client, gate, clock)
 
 
 @pytest.fixture
@@ -83,7 +100,7 @@ def test_exporter_knows_no_age_of_a_foreign_message(exporter: Exporter, redis_cl
     assert "queue_oldest_age_seconds/celery" not in found
 
 
-def test_exporter_tells_what_postgres_owes(exporter: Exporter, postgres: Postgres) -> None:
+def test_exporter_tells_what_postgres_owes(exporter: Exporter, postgres: Postgres, gate: Gate) -> None:
     made = seed.seed(postgres)
     job_id = seed.schedule(postgres, made)
     seed.manual_run(postgres, made)
@@ -100,7 +117,7 @@ def test_exporter_tells_what_postgres_owes(exporter: Exporter, postgres: Postgre
         postgres, "UPDATE scheduled_jobs SET quarantined_until = now() + interval '1 hour' WHERE id = :id", id=job_id
     )
     seed.execute(postgres, "UPDATE sync_runs SET deadline_at = now() - interval '1 minute'")
-    later = samples(Exporter(postgres, redis.Redis(port=1)).text())
+    later = samples(Exporter(postgres, redis.Redis(port=1), gate).text())
     assert (later["runs_stuck"], later["schedules_quarantined"]) == (1, 1)
     assert (found["schema_version/postgres"], found["schema_current"], found["exporter_up/postgres"]) == (
         len(migrate.steps()),
@@ -126,25 +143,62 @@ def test_exporter_reads_again_after_its_cache_only(exporter: Exporter, redis_cli
 
 
 def test_exporter_takes_the_gauges_of_an_absent_source_away(
-    exporter: Exporter, postgres: Postgres, absent_redis: redis.Redis, absent_postgres: Postgres
+    exporter: Exporter, postgres: Postgres, gate: Gate, absent_redis: redis.Redis, absent_postgres: Postgres
 ) -> None:
     exporter.text()
-    without_redis = samples(Exporter(postgres, absent_redis).text())
+    without_redis = samples(Exporter(postgres, absent_redis, gate).text())
     assert without_redis["exporter_up/redis"] == 0
     assert not [name for name in without_redis if name.startswith("queue_")]
     assert without_redis["outbox_rows"] == 0
-    without_both = samples(Exporter(absent_postgres, absent_redis).text())
+    without_both = samples(Exporter(absent_postgres, absent_redis, gate).text())
     assert without_both["exporter_up/postgres"] == 0
     assert not [name for name in without_both if name.startswith(("outbox_", "schedule_lag", "schema_"))]
     assert samples(exporter.text())["outbox_rows"] == 0
 
 
-def test_exporter_shows_a_schema_that_is_behind(empty_database_url: str, redis_client: redis.Redis) -> None:
+def test_exporter_shows_a_schema_that_is_behind(empty_database_url: str, redis_client: redis.Redis, gate: Gate) -> None:
     postgres = Postgres(empty_database_url, pool_size=1)
-    found = samples(Exporter(postgres, redis_client).text())
+    found = samples(Exporter(postgres, redis_client, gate).text())
     postgres.close()
     assert (found["schema_version/postgres"], found["schema_current"], found["exporter_up/postgres"]) == (0, 0, 1)
     assert "outbox_rows" not in found
+
+
+def test_exporter_tells_the_gates_and_no_organisation(exporter: Exporter, gate: Gate) -> None:
+    keys = [GateKey("github", name, "github.com") for name in ("acme", "orbit", "initech")]
+    for key, left in zip(keys, (4200, 17, 900), strict=True):
+        with gate.slot(key, "repos.get") as permit:
+            permit.observe(RateSignal(Kind.OK, bucket="core", quotas=(Quota("core", 5000, left, 1800.0),)))
+    gate.backoff(keys[0], 60.0, reason="secondary")
+    gate.backoff(keys[1], 600.0, bucket="graphql", reason="primary")
+    text = exporter.text()
+    found = samples(text)
+    assert found["gate_closed/github.com/github"] == 2
+    assert found["gate_resume_timestamp_seconds/github.com/github"] == pytest.approx(time.time() + 600, abs=5)
+    assert found["gate_budget_remaining/core/github.com/github"] == 17
+    assert found["exporter_up/gate"] == 1
+    assert b"acme" not in text
+
+
+def test_exporter_tells_of_no_end_where_no_gate_is_closed(exporter: Exporter, gate: Gate, clock: Clock) -> None:
+    key = GateKey("github", "acme", "github.com")
+    gate.backoff(key, 60.0, reason="secondary")
+    exporter.text()
+    gate.clear(key, by="a test")
+    clock.now += CACHE_SECONDS + 1
+    found = samples(exporter.text())
+    assert found["gate_closed/github.com/github"] == 0
+    assert not [name for name in found if name.startswith(("gate_resume", "gate_budget"))]
+
+
+def test_exporter_takes_the_gauges_of_an_absent_gate_away_and_no_others(
+    exporter: Exporter, postgres: Postgres, redis_client: redis.Redis, gate: Gate, absent_gate: Gate
+) -> None:
+    gate.backoff(GateKey("github", "acme", "github.com"), 60.0, reason="secondary")
+    assert "gate_closed/github.com/github" in samples(exporter.text())
+    found = samples(Exporter(postgres, redis_client, absent_gate).text())
+    assert not [name for name in found if name.startswith("gate_")]
+    assert (found["exporter_up/gate"], found["exporter_up/redis"], found["queue_ready/sync"]) == (0, 1, 0)
 
 
 def test_many_scrapes_at_once_read_once(exporter: Exporter, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_schema_that_is_behind_is_a_503_with_the_remedy(
 def test_unforeseen_error_is_a_500_without_internals_and_is_logged(
     friend: FlaskClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("the inner secret")
 
     monkeypatch.setattr(queue_depth, "depths", fail)

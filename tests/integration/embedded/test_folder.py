@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from worker_app import key_ring
 from worker_app.embedded.folder import (
     EmbeddedStoreError,
     Folder,
@@ -226,6 +227,12 @@ def test_secrets_are_not_in_the_repr(folder: Folder) -> None:
     found = folder.secrets()
     assert found.postgres not in repr(found)
     assert found.api_token not in repr(found)
+
+
+def test_secrets_hold_a_key_ring_that_can_be_used(folder: Folder) -> None:
+    found = folder.secrets()
+    assert key_ring.parse(found.credential_keys).writes == "k1"
+    assert found.credential_keys not in repr(found)
 
 
 def test_secrets_that_are_new_join_the_old(folder: Folder) -> None:

@@ -55,7 +55,7 @@ def test_other_organisation_and_other_host_go_on(gate_of: GateOf) -> None:
 
 
 def test_endpoint_that_the_policy_does_not_know_is_refused(gate_of: GateOf) -> None:
-    with pytest.raises(ValueError, match="'gists.list'"):
+    with pytest.raises(ValueError, match=r"'gists\.list'"):
         gate_of().permit(KEY, "gists.list")
 
 

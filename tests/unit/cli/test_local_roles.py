@@ -1,0 +1,24 @@
+from pathlib import Path
+
+import pytest
+
+from worker_app import key_ring
+from worker_app.cli import local_roles
+from worker_app.embedded.folder import Folder, Secrets
+
+OURS = key_ring.generate()
+
+
+@pytest.fixture
+def environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
+    """The environment of each role of an `up` in a shell that names a key ring of its own."""
+    monkeypatch.setenv("CREDENTIAL_KEYS", key_ring.generate())
+    public = {"DATABASE_URL": "postgresql://u@h/n", "REDIS_URL": "redis://h/0", "CREDENTIAL_KEYS": OURS}
+    found = local_roles.roles_of(Folder(tmp_path), public, Secrets(credential_keys=OURS), 8000, 5555)
+    return {role.name: dict(role.environment) for role in found}
+
+
+def test_workers_alone_get_the_key_ring_of_the_folder(environments: dict[str, dict[str, str]]) -> None:
+    rings = {name: environment["CREDENTIAL_KEYS"] for name, environment in environments.items()}
+    workers = dict.fromkeys(("worker", "worker-ingest", "worker-heavy"), OURS)
+    assert rings == {**workers, "beat": "", "api": "", "flower": ""}
