@@ -4,9 +4,10 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from uuid import UUID, uuid4
 
 import psutil
@@ -26,6 +27,7 @@ from worker_app.store.runs import RunView
 LOOK_SECONDS = 0.1  # between two looks at /proc; VmHWM keeps a peak between them
 ASK_SECONDS = 0.5  # between two looks at the database, so that looking costs nothing that shows
 FLEETS = (("worker", "20,2"), ("worker-heavy", ""))  # name, autoscale
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class BenchError(Exception):
@@ -38,10 +40,14 @@ def note(text: str) -> None:
 
 
 class Service:
-    """The service under measurement, all of it in one folder. `stop` leaves nothing behind."""
+    """The service under measurement, all of it in one folder. `stop` leaves nothing behind.
 
-    def __init__(self, path: Path) -> None:
+    `changes` go into the environment of each worker.
+    """
+
+    def __init__(self, path: Path, changes: Mapping[str, str] = NONE) -> None:
         self.folder = Folder(path)
+        self._changes = changes
         self.stores = Stores(self.folder, durable=True)
         self.supervisor = Supervisor(self.folder, self.stores, note)
         self.opened: Postgres | None = None
@@ -87,6 +93,7 @@ class Service:
             "GIT_ALLOW_FILE": "true",
             "GIT_MIRRORS_DIR": str(self.folder.path / "mirrors"),
             "RUN_DIR": str(run_dir),
+            **self._changes,
         }
         environment = settings.own_environment({}, changes)
         argv = roles.worker_argv(settings.load(environment))
@@ -139,9 +146,9 @@ class Service:
 
 
 @contextlib.contextmanager
-def running(path: Path) -> Iterator[Service]:
+def running(path: Path, changes: Mapping[str, str] = NONE) -> Iterator[Service]:
     """A started service, stopped and removed at the end whatever happens."""
-    service = Service(path)
+    service = Service(path, changes)
     try:
         service.start()
         yield service

@@ -148,8 +148,13 @@ def connections(
     settings: Settings, postgres: Postgres, *, slots: int | None = None, processes: Count | None = None
 ) -> Connections:
     """What a process needs to call providers. Nothing is connected yet."""
-    gate = _gate(settings, slots, processes)
-    return Connections(settings, gate, _resolver(settings, postgres), Session(slots=slots or DOOR_CONNECTIONS))
+    proxy = settings.provider_proxy
+    session = Session(
+        slots=slots or DOOR_CONNECTIONS,
+        ca_bundle=settings.provider_ca_bundle,
+        proxies={"https": proxy.get_secret_value()} if proxy else None,
+    )
+    return Connections(settings, _gate(settings, slots, processes), _resolver(settings, postgres), session)
 
 
 def _gate(settings: Settings, slots: int | None, processes: Count | None) -> Gate:

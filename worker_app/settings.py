@@ -68,6 +68,14 @@ class Settings(BaseSettings):
         description="where the API of a host is, as `host=url,host=url`, in place of the usual address; "
         "https, or http on this machine",
     )
+    provider_ca_bundle: Path | None = Field(
+        None,
+        description="file of the certificate authorities of providers; unset: the public ones. For Enterprise hosts",
+    )
+    provider_proxy: SecretStr | None = Field(
+        None,
+        description="http proxy to providers, `http://[USER:PASSWORD@]HOST:PORT`; unset: none, whatever HTTPS_PROXY says",
+    )
     auto_run_migrations: Literal["false"] = Field(
         "false", description="only false is accepted: `dev-hops migrate` alone changes a schema"
     )
@@ -192,6 +200,21 @@ class Settings(BaseSettings):
     @classmethod
     def _parse_api_urls(cls, value: object) -> object:
         return api_urls.parse(value) if isinstance(value, str) else value
+
+    @field_validator("provider_ca_bundle", mode="after")
+    @classmethod
+    def _check_ca_bundle(cls, value: Path | None) -> Path | None:
+        if value is not None and not value.is_file():
+            raise ValueError("there is no such file; give the path of a PEM file")
+        return value
+
+    @field_validator("provider_proxy", mode="after")
+    @classmethod
+    def _check_proxy(cls, value: SecretStr | None) -> SecretStr | None:
+        parts = urlsplit(value.get_secret_value()) if value else None
+        if parts is not None and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise ValueError("it is http://[USER:PASSWORD@]HOST:PORT or https://…")
+        return value
 
     @field_validator("credential_keys", mode="after")
     @classmethod

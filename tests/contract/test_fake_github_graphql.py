@@ -176,6 +176,17 @@ def test_graphql_issues_are_all_there_without_pull_requests(
         assert (issue["stateReason"] or "").lower() == (truth["work_items"][key]["state_reason"] or "")
 
 
+def test_graphql_since_takes_the_moment_itself_in(
+    github: FakeGitHub, session: requests.Session, truth: dict[str, Any]
+) -> None:
+    moment = sorted(issue["updated_at"] for issue in truth["work_items"].values())[-2]
+    query = """query ($since: DateTime) { repository(owner: "acme", name: "api") {
+      issues(first: 100, filterBy: {since: $since}) { nodes { updatedAt timelineItems(first: 9, since: $since) { totalCount } } }
+    } }"""
+    found = ask(session, github.url, query, since=moment)["repository"]["issues"]["nodes"]
+    assert min(issue["updatedAt"] for issue in found) == moment
+
+
 def test_graphql_history_is_that_of_the_head_at_its_start(
     github: FakeGitHub, session: requests.Session, truth: dict[str, Any], world: World
 ) -> None:

@@ -1,9 +1,12 @@
 """What the fake says by REST is what GitHub's OpenAPI description allows, page by page, and nothing is missing."""
 
+from datetime import UTC, datetime
 from typing import Any
 
+import jwt
 import pytest
 import requests
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.contract.walking import SECONDS, walk
 from worker_app.demo.fake import FakeGitHub
@@ -131,3 +134,18 @@ def test_rest_enterprise_prefix_stands_in_every_link(github: FakeGitHub, session
     answer = session.get(f"{github.enterprise_url}/repos/acme/api/issues?state=all&per_page=1", timeout=SECONDS)
     assert answer.links["next"]["url"].startswith(f"{github.enterprise_url}/repositories/")
     assert answer.json()[0]["url"].startswith(f"{github.enterprise_url}/repos/acme/api/issues/")
+
+
+def test_rest_installation_token_is_given_for_a_jwt_and_opens_the_rest(github: FakeGitHub) -> None:
+    now = int(datetime.now(UTC).timestamp())
+    claims = {"iss": "1001", "iat": now - 60, "exp": now + 540}
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    signed = jwt.encode(claims, key, algorithm="RS256")
+    url = f"{github.url}/app/installations/2002/access_tokens"
+    given = requests.post(url, headers={"authorization": f"Bearer {signed}"}, timeout=SECONDS)
+    assert given.status_code == 201
+    headers = {"authorization": f"Bearer {given.json()['token']}"}
+    answer = requests.get(f"{github.url}/repos/acme/api", headers=headers, timeout=SECONDS)
+    assert answer.status_code == 200
+    assert "x-oauth-scopes" not in answer.headers
+    assert requests.post(url, headers=headers, timeout=SECONDS).status_code == 401

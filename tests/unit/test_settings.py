@@ -1,4 +1,5 @@
 import base64
+from pathlib import Path
 
 import pytest
 
@@ -165,3 +166,13 @@ def test_every_setting_is_described() -> None:
 def test_consumed_queues_are_those_of_the_fleet_unless_named() -> None:
     assert load(DEV_HOPS_FLEET="worker-heavy").consumed_queues == ("metrics", "backfill")
     assert load(CELERY_QUEUES="sync, sync.git").consumed_queues == ("sync", "sync.git")
+
+
+def test_certificates_and_proxy_of_providers_are_refused_by_name(tmp_path: Path) -> None:
+    message = fault_of(PROVIDER_CA_BUNDLE=str(tmp_path / "none.pem"), PROVIDER_PROXY=f"ftp://bot:{SECRET}@proxy:3128")
+    assert f"PROVIDER_CA_BUNDLE is '{tmp_path}/none.pem': there is no such file" in message
+    assert "PROVIDER_PROXY is ***: it is http://[USER:PASSWORD@]HOST:PORT" in message
+    assert SECRET not in message
+    (tmp_path / "ca.pem").touch()
+    chosen = load(PROVIDER_CA_BUNDLE=str(tmp_path / "ca.pem"), PROVIDER_PROXY=f"http://bot:{SECRET}@proxy:3128")
+    assert chosen.shown()["PROVIDER_PROXY"] == "***"

@@ -4,6 +4,7 @@ import contextlib
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -20,6 +21,7 @@ from worker_app.embedded.supervisor import Supervisor
 from worker_app.providers import git
 from worker_app.records import Source
 from worker_app.store import metrics, runs, sources
+from worker_app.store.runs import RunView
 from worker_app.sync import orders
 
 API_PORT, FLOWER_PORT = 8000, 5555
@@ -73,7 +75,7 @@ class Stack:
         self.console = console
         self.stores = Stores(self.folder)
         self.supervisor = Supervisor(self.folder, self.stores, self.say)
-        self.run_id: UUID | None = None
+        self.run_ids: list[UUID] = []
         self.environment: dict[str, str] = {}
         self.over = threading.Event()
         self.watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
@@ -109,7 +111,8 @@ class Stack:
             self._first_source()
             if demo_port is not None:
                 with self._opened() as opened:
-                    self.run_id = next(iter(local_demo.add_sources(opened)), self.run_id)
+                    self.run_ids += local_demo.add_sources(opened)
+                self.say(local_demo.introduction(local_summary.command_for(self.folder)))
         self.watcher.start()
         self.folder.write_env(self.environment)
         self.say(f"ready after {time.monotonic() - began:.1f} s")
@@ -134,7 +137,7 @@ class Stack:
             source = _source_for(opened, path)
             with opened.postgres.transaction() as tx:
                 try:
-                    self.run_id = runs.add_manual(tx, source.org_id, source.provider, source.id, uuid4())
+                    self.run_ids.append(runs.add_manual(tx, source.org_id, source.provider, source.id, uuid4()))
                 except errors.Conflict as busy:
                     self.say(str(busy))
 
@@ -142,30 +145,32 @@ class Stack:
         return _Opened(settings.load(self.environment))
 
     def welcome(self) -> None:
-        """Follow the first run, show the first metrics and the addresses."""
+        """Follow the first runs, show the first metrics and the addresses."""
         found = local_summary.summary(self.folder)
-        if self.run_id is not None:
+        if self.run_ids:
             with self._opened() as opened:
-                view = progress.follow(opened, self.run_id)
-                if view.error:
-                    self.say(f"the sync is {view.state}: {view.error}")
-                self._first_metrics(opened, view)
+                self._first_metrics(opened, [self._follow(opened, run_id) for run_id in self.run_ids])
         local_summary.draw(self.console, self.folder, found)
         local_summary.show_secrets_once(self.console, self.folder)
         self.say("Ctrl-C stops everything; the data stays.")
 
-    def _first_metrics(self, opened: runtime.Runtime, of: runs.RunView) -> None:
-        metrics_run = jobs.metrics_run_id(of.id)
+    def _follow(self, opened: runtime.Runtime, run_id: UUID) -> RunView:
+        view = progress.follow(opened, run_id)
+        if view.error:
+            self.say(f"the sync of {view.source} is {view.state}: {view.error}")
+        return view
+
+    def _first_metrics(self, opened: runtime.Runtime, followed: Sequence[RunView]) -> None:
+        metrics_runs = {jobs.metrics_run_id(view.id) for view in followed}
         deadline = time.monotonic() + METRICS_SECONDS
-        while time.monotonic() < deadline:
+        while metrics_runs and time.monotonic() < deadline:
             with opened.postgres.transaction() as tx:
-                found = runs.views(tx, run_id=metrics_run)
-            if found and found[0].finished_at is not None:
-                break
+                found = [view for run_id in metrics_runs for view in runs.views(tx, run_id=run_id)]
+            metrics_runs -= {view.id for view in found if view.finished_at is not None}
             time.sleep(0.2)
         with opened.postgres.transaction() as tx:
-            org = sources.org(tx, of.org)
-            rows = metrics.read(tx, org.id, grain="repo")
+            orgs = [sources.org(tx, name) for name in sorted({view.org for view in followed})]
+            rows = [row for org in orgs for row in metrics.read(tx, org.id, grain="repo")]
         metrics_view.draw(Console(stderr=True, highlight=False), rows, "repo", days=10)
 
     def _watch(self) -> None:

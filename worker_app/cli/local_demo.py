@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 from worker_app import credentials, errors, runtime
 from worker_app.credentials import GitHubToken
 from worker_app.demo.credentials import TOKEN
+from worker_app.demo.limits import Rules
 from worker_app.embedded.folder import Folder, replace_file
 from worker_app.embedded.supervisor import Role
 from worker_app.gate.key import Priority
@@ -32,7 +33,7 @@ ORG, ACCOUNT, CREDENTIAL = "demo", "acme", "demo"
 PORT = 8090
 SCHEDULE = "H/5 * * * *"
 # Small enough that a newcomer meets both limits within a minute: the quota, and too many requests at once.
-LIMITS = ("--core", "150", "--graphql", "150", "--period", "60", "--concurrency", "5", "--retry-after", "20")
+RULES = Rules(core=150, graphql=150, period=60, concurrency=5, retry_after=20)
 WORLD = ("--repositories", "4", "--pull-requests", "60", "--live", "15", "--latency", "0.05", "0.15")
 
 
@@ -42,10 +43,18 @@ def require() -> None:
         raise errors.UsageError("--demo needs the extra `demo`: pip install 'dev-hops[demo]'")
 
 
+def introduction(command: str) -> str:
+    """What a newcomer is told before the first sync; `command` is how `dev-hops` is typed here."""
+    return (
+        f"the demo's GitHub allows {RULES.core} requests in {RULES.period} s and {RULES.concurrency} at once, so the first sync "
+        f"of its organisation meets both limits; `{command} gate list` and the status page show what is closed, and until when"
+    )
+
+
 def role(folder: Folder, port: int) -> Role:
     """The process that is GitHub."""
     until = _begun_at(folder).strftime("%Y-%m-%dT%H:%M:%S")
-    argv = [sys.executable, "-m", "worker_app.demo", "--port", str(port), "--until", until, *LIMITS, *WORLD]
+    argv = [sys.executable, "-m", "worker_app.demo", "--port", str(port), "--until", until, *_limits(RULES), *WORLD]
     return Role("github", argv, {}, port, lambda: _answers(port))
 
 
@@ -67,6 +76,17 @@ def add_sources(opened: runtime.Runtime) -> list[UUID]:
         except errors.Conflict:  # one is at work already
             continue
     return begun
+
+
+def _limits(rules: Rules) -> list[str]:
+    told = {
+        "core": rules.core,
+        "graphql": rules.graphql,
+        "period": rules.period,
+        "concurrency": rules.concurrency,
+        "retry-after": rules.retry_after,
+    }
+    return [word for name, value in told.items() for word in (f"--{name}", str(value))]
 
 
 def _begun_at(folder: Folder) -> datetime:

@@ -42,10 +42,14 @@ RECIPE, RULES = Recipe(), Rules()
 @click.option(
     "--concurrency", default=RULES.concurrency, help="Requests at once, above which a secondary limit refuses."
 )
+@click.option("--points", default=RULES.points, help="Requests to one REST endpoint in a minute, likewise.")
+@click.option("--graphql-points", default=RULES.graphql_points, help="The same for GraphQL.")
 @click.option("--retry-after", default=RULES.retry_after, help="Seconds of a secondary refusal.")
 @click.option("--renews/--no-renews", default=RULES.renews, help="A request while blocked begins the block anew.")
 @click.option("--latency", default=(0.0, 0.0), nargs=2, type=float, help="Seconds, least and most.")
-@click.option("--remembers/--no-remembers", help="Give the same answer again while nothing happens: faster, for benches.")
+@click.option(
+    "--remembers/--no-remembers", help="Give the same answer again while nothing happens: faster, for benches."
+)
 @click.option("--live", default=0.0, help="Seconds between two things that happen; 0: nothing does.")
 def main(
     *,
@@ -56,6 +60,8 @@ def main(
     graphql: int,
     period: int,
     concurrency: int,
+    points: int,
+    graphql_points: int,
     retry_after: int,
     renews: bool,
     latency: tuple[float, float],
@@ -66,7 +72,7 @@ def main(
     """Serve a generated GitHub on loopback."""
     end = (until or datetime.now(UTC)).replace(tzinfo=UTC, microsecond=0)
     world = generate(Recipe(until=end, **amounts))  # type: ignore[arg-type]
-    rules = Rules(core, graphql, period, concurrency, retry_after=retry_after, renews=renews)
+    rules = Rules(core, graphql, period, concurrency, points, graphql_points, retry_after=retry_after, renews=renews)
     is_over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: is_over.set())

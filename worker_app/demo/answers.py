@@ -23,6 +23,12 @@ def bad_credentials() -> Response:
     return refusal(401, "Bad credentials")
 
 
+def no_user_agent() -> Response:
+    """For a request that does not say who sends it."""
+    text = b"Request forbidden by administrative rules. Please make sure your request has a User-Agent header."
+    return Response(403, headers={"content-type": "text/plain; charset=utf-8"}, body=text, is_misbehaviour=True)
+
+
 def moved(url: str) -> Response:
     """For a repository that has another name by now; `url` asks by its number."""
     document = {"message": "Moved Permanently", "url": url, "documentation_url": f"{DOCUMENTATION}/#http-redirects"}

@@ -1,11 +1,12 @@
 """Credentials: who may ask. Tokens of people are known from the start, those of an App's installations are given out and end."""
 
-import base64
-import json
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
+
+import jwt
 
 from worker_app.demo import answers
 from worker_app.demo.messages import Request, Response
@@ -32,6 +33,7 @@ class App:
     id: str = "1001"
     installation: int = 2002
     life: timedelta = TOKEN_LIFE
+    public_key: str | None = None  # PEM that its JWTs are checked with; None: their signature is not looked at
 
 
 class Credentials:
@@ -58,9 +60,11 @@ class Credentials:
         return (found for found in self._by_token.values() if found.name == name)
 
     def exchange(self, request: Request) -> Response:
-        """A new installation token for the App's JWT. Its signature is not checked, its claims are."""
-        if not _is_jwt_of(self.app.id, _bearer(request), request.now):
+        """A new installation token for the App's JWT."""
+        if not _is_jwt_of(self.app, _bearer(request), request.now):
             return answers.refusal(401, "A JSON web token could not be decoded")
+        if request.path != f"/app/installations/{self.app.installation}/access_tokens":
+            return answers.not_found()
         token = f"ghs_{secrets.token_hex(18)}"
         expires_at = request.now.replace(microsecond=0) + self.app.life
         self._by_token[token] = Credential(f"installation-{self.app.installation}", token, expires_at)
@@ -79,14 +83,16 @@ def _bearer(request: Request) -> str:
     return token.strip() if scheme.lower() in {"bearer", "token"} else ""
 
 
-def _is_jwt_of(app: str, token: str, now: datetime) -> bool:
-    """Whether the claims are those that GitHub takes: at most ten minutes long, signed with RS256, issued by the App."""
+def _is_jwt_of(app: App, token: str, now: datetime) -> bool:
+    """Whether the claims are those that GitHub takes: at most ten minutes long, signed with RS256, issued by the App.
+
+    https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
+    """
+    options: Any = {"verify_signature": app.public_key is not None, "verify_exp": False, "verify_iat": False}
     try:
-        head, claims, _ = (part + "==" for part in token.split("."))
-        algorithm = json.loads(base64.urlsafe_b64decode(head))["alg"]
-        found = json.loads(base64.urlsafe_b64decode(claims))
-        seconds = now.timestamp()
-        is_timely = found["iat"] <= seconds + 60 and seconds < found["exp"] <= seconds + 660
-    except (ValueError, KeyError, TypeError):
+        found = jwt.decode(token, app.public_key or "", algorithms=["RS256"], options=options)
+        is_timely = found["iat"] <= now.timestamp() + 60 and now.timestamp() < found["exp"] <= now.timestamp() + 660
+        is_signed = jwt.get_unverified_header(token)["alg"] == "RS256"
+    except (jwt.InvalidTokenError, KeyError, TypeError):
         return False
-    return bool(algorithm == "RS256" and str(found.get("iss")) == app and is_timely)
+    return is_signed and is_timely and str(found.get("iss")) == app.id

@@ -4,7 +4,6 @@ A refusal of the query itself is status 200 with `errors`, as at GitHub.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import lru_cache, partial
 from importlib import resources
 from typing import Any
@@ -32,8 +31,6 @@ from worker_app.demo.graphql_lists import Call
 def load_schema() -> GraphQLSchema:
     """The reduced official schema, its fields bound to the world."""
     schema = build_schema(resources.files("worker_app.demo").joinpath("github.graphql").read_text(), assume_valid=True)
-    moments: Any = schema.type_map["DateTime"]
-    moments.parse_value = datetime.fromisoformat
     for name, kind in schema.type_map.items():
         if isinstance(kind, GraphQLInterfaceType | GraphQLUnionType):
             kind.resolve_type = _resolve_type

@@ -60,7 +60,7 @@ def issues(repository: Repository, _: Call, **asked: Any) -> dict[str, Any]:
     found = list(repository.issues.values()) if repository.has_issues else []
     if states := asked.get("states"):
         found = [issue for issue in found if issue.state.upper() in states]
-    if since := (asked.get("filterBy") or {}).get("since"):
+    if (since := _moment((asked.get("filterBy") or {}).get("since"))) is not None:
         found = [issue for issue in found if issue.updated_at >= since]
     return _ordered("issues", found, asked)
 
@@ -107,7 +107,7 @@ def review_comments(review: Review, call: Call, **asked: Any) -> dict[str, Any]:
 
 def timeline(thread: Thread, _: Call, **asked: Any) -> dict[str, Any]:
     """`timelineItems`, the oldest first. What `itemTypes` names and the reduced schema does not know is not there."""
-    wanted, since = asked.get("itemTypes"), asked.get("since")
+    wanted, since = asked.get("itemTypes"), _moment(asked.get("since"))
     found: list[Event] = [
         event
         for event in sorted(thread.events, key=lambda event: (event.at, event.id))
@@ -132,14 +132,22 @@ def history(commit: Commit, call: Call, **asked: Any) -> dict[str, Any]:
             raise connections.error("INVALID_CURSOR_ARGUMENTS", f"`{after}` does not appear to be a valid cursor.")
         head, start = place[1], int(place[2]) + 1
     found = call.history(repository, head)
-    if bounds := {side: asked[side] for side in ("since", "until") if asked.get(side)}:
-        found = [one for one in found if _is_within(one.committed_at, **bounds)]
+    since, until = _moment(asked.get("since")), _moment(asked.get("until"))
+    found = [one for one in found if _is_within(one.committed_at, since, until)]
     connections.check_size("history", asked)
     end = min(len(found), start + (asked.get("first") or connections.MOST))
     return connections.cut(found, start, end, [f"{head} {number}" for number in range(start, end)])
 
 
-def _is_within(moment: datetime, since: datetime | None = None, until: datetime | None = None) -> bool:
+def _moment(text: str | None) -> datetime | None:
+    """An argument of type DateTime. GraphQLError where it is none."""
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError as wrong:
+        raise connections.error("argumentLiteralsIncompatible", f"`{text}` is no DateTime.") from wrong
+
+
+def _is_within(moment: datetime, since: datetime | None, until: datetime | None) -> bool:
     return (since is None or moment >= since) and (until is None or moment <= until)
 
 

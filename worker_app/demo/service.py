@@ -129,6 +129,8 @@ class Service:
         return exchange
 
     def _refusal(self, exchange: Exchange) -> Response | None:
+        if "user-agent" not in exchange.request.headers:
+            return answers.no_user_agent()
         if exchange.credential is None:
             return None if exchange.bucket == AUTH else answers.bad_credentials()
         if exchange.verdict.refused_by is None:

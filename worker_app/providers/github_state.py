@@ -57,14 +57,20 @@ def source_fault(answer: Answer, full_name: str) -> errors.DevHopsError | None:
 
 
 def dataset_fault(answer: Answer, full_name: str, dataset: str) -> errors.DevHopsError | None:
-    """What an answer about one dataset of a repository means that has just answered itself; None for a success."""
+    """What an answer about one dataset of a repository means that has just answered itself; None for a success.
+
+    A credential may read a repository and not everything of it: that fails the dataset alone, and is no state of the source.
+    """
     if _is_success(answer):
         return None
     is_missing = answer.status == 404 and dataset == "pipeline_runs"  # a server without Actions
     is_off = answer.status in {403, 404} and SWITCHED_OFF.search(message(answer))
     if answer.status == 410 or is_missing or is_off:
         return errors.DatasetDisabled(f"{full_name} has {dataset} switched off: {message(answer)} ({answer.status})")
-    return _refusal(answer, full_name, f"give the credential of this source the right to read {dataset}")
+    if answer.status in {403, 404, 451} and not SSO_URL.match(answer.headers.get("X-GitHub-SSO", "")):
+        text = f"GitHub gives no {dataset} of {full_name}: {message(answer)} ({answer.status}); give the credential of this source"
+        return errors.ProviderRefused(f"{text} the right to read them", status=answer.status)
+    return _refusal(answer, full_name, "check the credential of this source")
 
 
 def evidence(answer: Answer) -> Mapping[str, object]:

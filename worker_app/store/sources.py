@@ -13,6 +13,7 @@ from worker_app.records import Cursor, Source, Walk
 from worker_app.store.postgres import Transaction, statement
 
 DISABLED_DAYS = 7  # so long a dataset that its provider has switched off is not asked again
+ARCHIVED_HOURS = 23  # between two walks of a dataset of an archived source: once a day, at whatever minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +200,20 @@ def disable_dataset(tx: Transaction, org_id: UUID, source_id: UUID, dataset: str
     tx.execute(statement("disable_dataset"), given)
 
 
-def disabled_datasets(tx: Transaction, org_id: UUID, source_ids: Sequence[UUID]) -> frozenset[tuple[UUID, str]]:
-    """Those of (source, dataset) that their provider has switched off and was asked about less than a week ago."""
+def resting_datasets(tx: Transaction, org_id: UUID, source_ids: Sequence[UUID]) -> frozenset[tuple[UUID, str]]:
+    """Those of (source, dataset) that no schedule asks about yet.
+
+    Their provider has switched them off and was asked about them less than a week ago, or the source is archived and they were
+    read to the end less than a day ago.
+    """
     rows = tx.execute(
         text(
-            "SELECT source_id, dataset FROM sync_cursors WHERE org_id = :org_id AND source_id = ANY (CAST(:ids AS uuid[])) "
-            "AND scope = '' AND state = 'disabled' AND asked_at > now() - make_interval(days => :days)"
+            "SELECT c.source_id, c.dataset FROM sync_cursors c JOIN sources s ON s.org_id = c.org_id AND s.id = c.source_id "
+            "WHERE c.org_id = :org_id AND c.source_id = ANY (CAST(:ids AS uuid[])) AND c.scope = '' "
+            "AND (c.state = 'disabled' AND c.asked_at > now() - make_interval(days => :disabled_days) "
+            "OR c.state = 'active' AND s.state = 'archived' AND c.last_complete_start > now() - make_interval(hours => :hours))"
         ),
-        {"org_id": org_id, "ids": list(source_ids), "days": DISABLED_DAYS},
+        {"org_id": org_id, "ids": list(source_ids), "disabled_days": DISABLED_DAYS, "hours": ARCHIVED_HOURS},
     )
     return frozenset((row.source_id, row.dataset) for row in rows)
 

@@ -219,7 +219,7 @@ class _Work:
 
     def disable(self, error: errors.DatasetDisabled) -> str:
         """Close the batch: there is nothing to read, and that is asked again only after a while."""
-        batch, text = self.batch, str(error)[:ERROR_LENGTH]
+        batch, text = self.batch, _told(error)
         with self.postgres.transaction() as tx:
             if not batches.close(tx, batch.id, batch.owner, BatchEnd(BatchState.SUCCEEDED, is_complete=True)):
                 return "lost"
@@ -234,7 +234,7 @@ class _Work:
 
     def fail(self, error: errors.DevHopsError) -> str:
         """Close the batch as failed and tell its source, where the fault is the source's."""
-        batch, text = self.batch, str(error)[:ERROR_LENGTH]
+        batch, text = self.batch, _told(error)
         log.error("batch.failed", error=text, error_class=type(error).__name__)
         end = BatchEnd(BatchState.FAILED, is_complete=False, error_class=type(error).__name__, error=text)
         with self.postgres.transaction() as tx:
@@ -259,10 +259,15 @@ class _Work:
                 BatchState.QUEUED,
                 wait_seconds=wait,
                 is_fault=True,
-                error=str(error)[:ERROR_LENGTH],
+                error=_told(error),
                 error_class=type(error).__name__,
             )
         return "retried" if given else "lost"
+
+
+def _told(error: errors.DevHopsError) -> str:
+    """The message of an error as Postgres takes it: what a provider said may hold what no text there may."""
+    return str(error)[:ERROR_LENGTH].replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 def _is_renamed(source: Source, item: Repository) -> bool:

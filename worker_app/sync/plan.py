@@ -24,8 +24,8 @@ def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int, cap: int, max_b
         runs.lock_cap(tx, claimed.org_id, provider)
         try:
             wanted = _wanted_sources(tx, claimed)
-            disabled = sources.disabled_datasets(tx, claimed.org_id, [source.id for source in wanted])
-            batches = plan(claimed, wanted, registry.datasets(provider), disabled)
+            resting = _resting(tx, claimed, wanted)
+            batches = plan(claimed, wanted, registry.datasets(provider), resting)
             if len(batches) > max_batches:
                 raise errors.UsageError(
                     f"the run has {len(batches)} batches and the most is {max_batches}; split its schedule by source"
@@ -44,11 +44,11 @@ def plan(
     claimed: Run,
     wanted: Iterable[Source],
     datasets: Sequence[str],
-    disabled: Collection[tuple[UUID, str]] = (),
+    resting: Collection[tuple[UUID, str]] = (),
 ) -> list[NewBatch]:
     """The batches of a run: every source that still exists at its provider, times every dataset.
 
-    `disabled` are those of (source, dataset) that are switched off there and are not asked about yet.
+    `resting` are those of (source, dataset) that are not asked about yet.
     """
     return [
         NewBatch(
@@ -60,8 +60,15 @@ def plan(
         for source in wanted
         if source.state != "gone"
         for dataset in datasets
-        if (source.id, dataset) not in disabled
+        if (source.id, dataset) not in resting
     ]
+
+
+def _resting(tx: Transaction, claimed: Run, wanted: Sequence[Source]) -> frozenset[tuple[UUID, str]]:
+    """What a schedule leaves out for a while; who asks by hand for one source gets all of it."""
+    if claimed.trigger == "manual":
+        return frozenset()
+    return sources.resting_datasets(tx, claimed.org_id, [source.id for source in wanted])
 
 
 def _wanted_sources(tx: Transaction, claimed: Run) -> list[Source]:

@@ -5,6 +5,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ import requests
 from tests.integration.demo.conftest import Client
 from worker_app.demo.fake import FakeGitHub
 from worker_app.demo.server import Latency
+from worker_app.demo.world import World
 
 CLIENTS = 25
 
@@ -49,6 +52,33 @@ def test_latency_can_be_changed_while_it_runs(github: FakeGitHub, client: Client
     client.get("/user")
     (entry,) = github.log.entries()
     assert entry.left_at - entry.arrived_at >= 0.05
+
+
+def test_request_without_a_user_agent_is_refused(github: FakeGitHub) -> None:
+    with closing(HTTPConnection(github.url.removeprefix("http://"), timeout=5)) as connection:
+        connection.request("GET", "/user", headers={"authorization": f"Bearer {github.token}"})
+        answer = connection.getresponse()
+        assert (answer.status, b"User-Agent" in answer.read()) == (403, True)
+
+
+def test_fake_that_remembers_gives_the_same_answer_until_it_forgets(
+    start: Callable[..., FakeGitHub], connect: Callable[..., Client], world: World
+) -> None:
+    github = start(remembers=True)
+    client, repository = connect(github), world.named("acme/api")
+    assert repository is not None
+    queries = ['query { repository(owner: "acme", name: "api") { isArchived } }', "query { rateLimit { remaining } }"]
+
+    def told() -> tuple[object, ...]:
+        repository_told = client.get("/repos/acme/api").json()["archived"]
+        archived = client.ask(queries[0]).json()["data"]["repository"]["isArchived"]
+        return repository_told, archived, client.ask(queries[1]).json()["data"]["rateLimit"]["remaining"]
+
+    first = told()
+    repository.is_archived = True
+    assert told() == (False, False, first[2] - 2)  # type: ignore[operator]
+    github.forget()
+    assert told()[:2] == (True, True)
 
 
 @pytest.mark.parametrize("body", [b"{", b"", b"[]", b'{"query": 1}', b'{"query": "query {"}'])

@@ -41,7 +41,7 @@ def walked(postgres: Postgres, made: Seed, walk: Walk) -> None:
 
 def disabled(postgres: Postgres, made: Seed) -> frozenset[tuple[UUID, str]]:
     with postgres.transaction() as tx:
-        return sources.disabled_datasets(tx, made.org.id, [made.source.id])
+        return sources.resting_datasets(tx, made.org.id, [made.source.id])
 
 
 def test_source_whose_identity_is_a_number_is_found_by_id_name_end_of_name_and_number(
@@ -171,8 +171,8 @@ def test_dataset_of_another_source_and_another_organisation_is_not_touched(postg
     with postgres.transaction() as tx:
         other = sources.add_source(tx, api.org.id, "github", "github.com", "acme/web", "43")
         rival = sources.add_org(tx, "rival", "UTC")
-        assert sources.disabled_datasets(tx, api.org.id, [other.id]) == frozenset()
-        assert sources.disabled_datasets(tx, rival.id, [api.source.id]) == frozenset()
+        assert sources.resting_datasets(tx, api.org.id, [other.id]) == frozenset()
+        assert sources.resting_datasets(tx, rival.id, [api.source.id]) == frozenset()
 
 
 def test_dataset_of_a_source_that_was_removed_is_not_written(postgres: Postgres, api: Seed) -> None:
@@ -187,6 +187,7 @@ def test_run_whose_only_dataset_is_switched_off_has_no_batch_and_ends(postgres: 
     with postgres.transaction() as tx:
         sources.disable_dataset(tx, made.org.id, made.source.id, "commits", "410 Gone")
     run_id = manual_run(postgres, made)
+    column(postgres, "UPDATE sync_runs SET trigger = 'schedule' WHERE id = :id RETURNING 1", id=run_id)
     assert plan.run(postgres, run_id, lease_seconds=60, cap=8, max_batches=10) == 1
     assert finish.run(postgres, run_id, lease_seconds=60) == "succeeded"
     assert column(postgres, "SELECT count(*) FROM sync_batches") == [0]

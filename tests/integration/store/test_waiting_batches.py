@@ -1,5 +1,7 @@
 """What a gate holds back, as Postgres sees it: batches that go on sooner, and messages that lie in a queue in vain."""
 
+from uuid import UUID
+
 import pytest
 from sqlalchemy import text
 
@@ -13,9 +15,9 @@ pytestmark = pytest.mark.integration
 WAITS = "SELECT extract(epoch FROM not_before - now())::float8 FROM sync_batches ORDER BY id"
 
 
-def wake(postgres: Postgres, *key: object, spread: float = 30.0) -> int:
+def wake(postgres: Postgres, org_id: UUID, provider: str, host: str, spread: float = 30.0) -> int:
     with postgres.transaction() as tx:
-        return batches.wake_deferred(tx, *key, spread)  # type: ignore[arg-type]
+        return batches.wake_deferred(tx, org_id, provider, host, spread)
 
 
 def test_deferred_batches_and_their_messages_go_on_within_the_spread(postgres: Postgres) -> None:

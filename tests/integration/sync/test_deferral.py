@@ -65,6 +65,16 @@ def planned(postgres: Postgres, made: Seed) -> tuple[UUID, UUID]:
     return run_id, batch_id  # type: ignore[return-value]
 
 
+def planned_batches(postgres: Postgres, made: Seed, trigger: str) -> int:
+    """How many batches a further run gets, which is cancelled then."""
+    run_id = manual_run(postgres, made)
+    column(postgres, "UPDATE sync_runs SET trigger = :trigger WHERE id = :id RETURNING 1", id=run_id, trigger=trigger)
+    plan.run(postgres, run_id, lease_seconds=60, cap=8, max_batches=100)
+    found = column(postgres, "SELECT id FROM sync_batches WHERE run_id = :id", id=run_id)
+    column(postgres, "DELETE FROM sync_runs WHERE id = :id RETURNING 1", id=run_id)
+    return len(found)
+
+
 def work(
     postgres: Postgres,
     batch_id: UUID,
@@ -214,9 +224,19 @@ def test_disabled_dataset_ends_its_batch_and_is_asked_again_only_later(postgres:
     assert work(postgres, batch_id, Pages([(-1, errors.DatasetDisabled("issues are switched off"))])) == "disabled"
     assert row(postgres, batch_id)["state"] == "succeeded"
     finish.run(postgres, run_id, lease_seconds=60)
-    again = manual_run(postgres, made)
-    plan.run(postgres, again, lease_seconds=60, cap=8, max_batches=100)
-    assert column(postgres, "SELECT id FROM sync_batches WHERE run_id = :id", id=again) == []
+    assert planned_batches(postgres, made, "schedule") == 0
+    assert planned_batches(postgres, made, "manual") == 1
+
+
+def test_archived_source_is_read_once_a_day_unless_somebody_asks(postgres: Postgres, made: Seed) -> None:
+    clock = VirtualClock(postgres)
+    run_id, batch_id = planned(postgres, made)
+    assert work(postgres, batch_id, Pages()) == "succeeded"
+    finish.run(postgres, run_id, lease_seconds=60)
+    column(postgres, "UPDATE sources SET state = 'archived' RETURNING 1")
+    assert planned_batches(postgres, made, "schedule") == 0
+    clock.move(timedelta(hours=24))
+    assert planned_batches(postgres, made, "schedule") == 1
 
 
 def test_state_of_a_source_keeps_what_the_provider_said(postgres: Postgres, made: Seed) -> None:
@@ -226,6 +246,13 @@ def test_state_of_a_source_keeps_what_the_provider_said(postgres: Postgres, made
     )
     assert work(postgres, batch_id, Pages([(-1, fault)])) == "failed"
     assert column(postgres, "SELECT state || ' ' || (state_evidence ->> 'status') FROM sources") == ["sso_required 403"]
+
+
+def test_message_that_no_text_may_hold_fails_its_batch_all_the_same(postgres: Postgres, made: Seed) -> None:
+    _, batch_id = planned(postgres, made)
+    fault = errors.ProviderRefused("GitHub says a\0b \ud83d", status=422)
+    assert work(postgres, batch_id, Pages([(0, fault)])) == "failed"
+    assert row(postgres, batch_id)["error"] == "GitHub says a\ufffdb ?"
 
 
 def test_f25_renamed_repository_keeps_its_row_and_its_history(postgres: Postgres) -> None:

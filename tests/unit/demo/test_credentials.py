@@ -1,9 +1,13 @@
 import base64
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import jwt as jwt_library
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from worker_app.demo.credentials import App, Credentials
 from worker_app.demo.messages import Request
@@ -13,7 +17,15 @@ SECONDS = int(NOW.timestamp())
 
 
 def request(token: str, now: datetime = NOW, scheme: str = "Bearer") -> Request:
-    return Request("POST", "/x", (), {"authorization": f"{scheme} {token}"}, None, "https://api", now)
+    return Request(
+        "POST",
+        "/app/installations/8/access_tokens",
+        (),
+        {"authorization": f"{scheme} {token}"},
+        None,
+        "https://api",
+        now,
+    )
 
 
 def jwt(**claims: Any) -> str:
@@ -75,3 +87,17 @@ def test_installation_tokens_share_one_name(credentials: Credentials) -> None:
 )
 def test_wrong_jwt_gets_no_token(credentials: Credentials, token: str) -> None:
     assert credentials.exchange(request(token)).status == 401
+
+
+def test_installation_that_is_not_the_apps_is_not_found(credentials: Credentials) -> None:
+    asked = request(jwt(iss="7", iat=SECONDS, exp=SECONDS + 60))
+    assert credentials.exchange(replace(asked, path="/app/installations/9/access_tokens")).status == 404
+
+
+def test_signature_is_checked_where_the_key_is_known() -> None:
+    keys = [rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2)]
+    public = keys[0].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    credentials = Credentials({}, App(id="7", installation=8, public_key=public))
+    claims = {"iss": "7", "iat": SECONDS, "exp": SECONDS + 60}
+    tokens = [jwt_library.encode(claims, key, algorithm="RS256") for key in keys]
+    assert [credentials.exchange(request(token)).status for token in tokens] == [201, 401]
