@@ -37,7 +37,7 @@ check: install  ## Format, lint, types, imports, unit tests: before each commit
 	$(BIN)/pytest -q $(UNIT) $(ARGS)
 
 test: install  ## Unit and integration tests on embedded stores, then the unit tests under gevent
-	$(BIN)/pytest -q -n 2 tests/unit tests/integration $(ARGS)
+	$(BIN)/pytest -q -n 2 tests/unit tests/contract tests/integration $(ARGS)
 	$(MAKE) --no-print-directory test-gevent
 
 contract-test: install  ## The fakes against the whole official descriptions, taken from npm into .cache

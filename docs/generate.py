@@ -26,6 +26,8 @@ from pydantic import SecretStr
 import celery_utils
 from worker_app import beat, queues, settings, tasks, telemetry
 from worker_app.cli.main import cli
+from worker_app.gate.policies import POLICIES
+from worker_app.gate.policy import BucketPolicy
 from worker_app.providers import registry
 from worker_app.worker import recycle
 
@@ -311,6 +313,41 @@ def _options(command: click.Command, context: click.Context) -> str:
     return table("option|default|meaning", *rows) if rows else ""
 
 
+def _gate_buckets() -> str:
+    """The buckets of every provider; those that are counted and paced alike stand in one row."""
+    rows = []
+    for policy in POLICIES.values():
+        alike: dict[BucketPolicy, list[str]] = {}
+        for name, bucket in policy.buckets.items():
+            alike.setdefault(bucket, []).append(code(name))
+        rows.append((policy.name, code("*"), "–", f"{policy.max_conc} under way at once"))
+        rows += [(policy.name, ", ".join(names), *_counted(bucket)) for bucket, names in alike.items()]
+    return table("provider|bucket|the provider counts it|we let pass at most", *rows)
+
+
+def _counted(bucket: BucketPolicy) -> tuple[str, str]:
+    models = {"none": "–", "fixed": "whole again every", "leaky": "comes back evenly in"}
+    unit = ", by cost" if bucket.is_weighed else ""
+    counted = models[bucket.model] + ("" if bucket.model == "none" else f" {bucket.period:g} s{unit}")
+    burst = f"; {bucket.burst} at once" if bucket.burst > 1 else ""
+    return counted, f"one every {bucket.gap * 1000:g} ms{burst}" if bucket.gap else "–"
+
+
+def _gate_endpoints() -> str:
+    """The endpoints of every provider; those that differ only in a bucket of their own stand in one row."""
+    rows = []
+    for policy in POLICIES.values():
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for name, endpoint in policy.endpoints.items():
+            counted = tuple("ep.NAME" if bucket == f"ep.{name}" else bucket for bucket in endpoint.buckets)
+            alike.setdefault((*counted, "silent") if endpoint.silent else counted, []).append(code(name))
+        for buckets, names in alike.items():
+            shown = ", ".join(code(bucket) for bucket in buckets if bucket != "silent")
+            note = "; replies do not tell what is left" if "silent" in buckets else ""
+            rows.append((policy.name, ", ".join(names), shown + note))
+    return table("provider|endpoint|counts against", *rows)
+
+
 def _first_line(text: str | None) -> str:
     return inspect.cleandoc(text or "").splitlines()[0]
 
@@ -327,6 +364,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "beside": _beside,
     "classes": _classes,
     "fixed": _fixed,
+    "gate-buckets": _gate_buckets,
+    "gate-endpoints": _gate_endpoints,
     "cli": _cli,
 }
 MEASURED: dict[str, tuple[str, ...] | None] = {

@@ -7,10 +7,22 @@ and its prose has for every operation are in `EVERYWHERE`; any other one may onl
 import json
 import re
 from functools import cache, lru_cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from graphql import GraphQLError, GraphQLSchema, build_schema, parse, validate
+from graphql import (
+    GraphQLAbstractType,
+    GraphQLError,
+    GraphQLObjectType,
+    GraphQLResolveInfo,
+    GraphQLSchema,
+    InlineFragmentNode,
+    build_schema,
+    execute_sync,
+    parse,
+    validate,
+)
 from openapi_schema_validator import OAS30Validator, oas30_format_checker
 from referencing import Registry
 from referencing.jsonschema import DRAFT4
@@ -48,6 +60,8 @@ class Description:
         """AssertionError where the request or the response breaks the description."""
         if request.path == "/graphql":
             self._check_query(request)
+            if not response.is_misbehaviour:
+                self._check_data(request, response)
             return
         template = self._template(request)
         operation = self._paths[template][request.method.lower()]
@@ -60,6 +74,26 @@ class Description:
         text = (request.document or {}).get("query", "")
         refusals = self._refusals(text)
         assert not refusals, f"GraphQL query: {refusals[0]}"
+
+    def _check_data(self, request: Request, response: Response) -> None:
+        """The data is what the schema allows for the query: executed once more with the answer as its root, it stays the same."""
+        if str(response.status) in EVERYWHERE:
+            return
+        answer = json.loads(response.body or b"null")
+        assert response.status == HTTPStatus.OK, f"GraphQL response {response.status}"
+        assert {"data", "errors"} & set(answer), "GraphQL response without data and errors"
+        if answer.get("data") is None:
+            return
+        again = execute_sync(
+            self._schema,
+            parse(request.document["query"]),
+            root_value=answer["data"],
+            variable_values=request.document.get("variables") or {},
+            field_resolver=lambda value, info, **_: value[info.path.key],
+            type_resolver=_kind,
+        )
+        assert not again.errors, f"GraphQL response: {again.errors and again.errors[0]}"
+        assert again.data == answer["data"], "GraphQL response: not what the query asks for"
 
     def _validate_query(self, text: str) -> tuple[str, ...]:
         try:
@@ -130,6 +164,20 @@ def _with_null(part: Any) -> Any:
     if copied.get("nullable") is True and isinstance(copied.get("oneOf"), list):
         copied["oneOf"].append({"enum": [None], "nullable": True})
     return copied
+
+
+def _kind(value: Any, info: GraphQLResolveInfo[Any], abstract: GraphQLAbstractType) -> str:
+    """The type of a value of an abstract type: its `__typename`, else the one that the query has a fragment for, else any."""
+    if "__typename" in value:
+        return str(value["__typename"])
+    fragments = [
+        part.type_condition.name.value
+        for field in info.field_nodes
+        for part in (field.selection_set.selections if field.selection_set else ())
+        if isinstance(part, InlineFragmentNode) and part.type_condition
+    ]
+    concrete = [name for name in fragments if isinstance(info.schema.type_map[name], GraphQLObjectType)]
+    return concrete[0] if len(set(concrete)) == 1 else info.schema.get_possible_types(abstract)[0].name
 
 
 @cache

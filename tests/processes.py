@@ -22,6 +22,7 @@ class Service:
     folder: Path
     database_url: str
     redis_url: str
+    program: tuple[str, ...] = (DEV_HOPS,)  # what the arguments of a process are given to
 
     def environment(self, name: str, **changes: str) -> dict[str, str]:
         """The whole environment of one process; nothing of this machine's settings comes through."""
@@ -51,7 +52,7 @@ class Service:
     @contextmanager
     def running(self, name: str, *arguments: str, **changes: str) -> Iterator["subprocess.Popen[bytes]"]:
         """One role by its command line, for example `running("w", "worker", "--fleet", "worker")`."""
-        command = [DEV_HOPS, *arguments]
+        command = [*self.program, *arguments]
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 command, env=self.environment(name, **changes), stdout=log, stderr=log, start_new_session=True

@@ -28,12 +28,10 @@ def github(postgres: Postgres, name: str = "acme", host: str = "github.com") -> 
         return Seed(org, sources.add_source(tx, org.id, "github", host, f"{name}/api", "4711"))
 
 
-def queued(postgres: Postgres, made: Seed, *datasets: str) -> list[UUID]:
+def queued(postgres: Postgres, made: Seed, *datasets: str, queue: str = "sync.github") -> list[UUID]:
     """A run with one queued batch for each dataset; their messages are still owed."""
     run_id, owner = uuid4(), uuid4()
-    new = [
-        NewBatch(jobs.batch_id(run_id, made.source.id, name), made.source.id, name, "sync.github") for name in datasets
-    ]
+    new = [NewBatch(jobs.batch_id(run_id, made.source.id, name), made.source.id, name, queue) for name in datasets]
     with postgres.transaction() as tx:
         runs.add_manual(tx, made.org.id, made.source.provider, made.source.id, run_id)
         run = runs.claim(tx, run_id, owner, "plan", 300)

@@ -57,7 +57,7 @@ class GateEvents(Listener):
         telemetry.GATE_CLOCK_STEPS.inc()
         log.warning("gate.clock_stepped", seconds=round(seconds, 1))
 
-    def trip(self, seconds: float) -> None:
+    def trip(self, script: str, seconds: float) -> None:  # noqa: ARG002 - all scripts go into one measure
         """One call of Redis was answered."""
         telemetry.GATE_TRIP.observe(seconds)
 

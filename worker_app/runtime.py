@@ -32,6 +32,7 @@ from worker_app.sync.outbox import Relay
 from worker_app.vault import RingKeys, Vault
 
 REDIS_TIMEOUT_SECONDS = 5.0
+MOST_SLEEP_ALONE_SECONDS = 1.0  # that a limit may hold the only slot of a process
 DOOR_CONNECTIONS = 5  # of a process that serves people: a command, the API's pool is larger
 
 
@@ -103,7 +104,7 @@ class Runtime:
             return None
         key = GateKey(batch.provider, str(batch.org_id), batch.host)
         decision = self.gate.check(key, bucket)
-        return None if decision.retry_in <= MOST_SLEEP_SECONDS else rate_limited(key, decision)
+        return None if decision.retry_in <= self.connections.most_sleep_seconds else rate_limited(key, decision)
 
     def wake_relay(self) -> None:
         """Tell the relay that this process has just committed a message that is owed."""
@@ -127,25 +128,34 @@ def build(
     pool_size: int = DOOR_CONNECTIONS,
     slots: int | None = None,
     processes: Count | None = None,
+    draining: Flag | None = None,
 ) -> Runtime:
     """The runtime of a process in `role`, with at most `pool_size` connections to Postgres. Nothing is connected yet.
 
     `slots`: how many tasks it runs at once; None for a process that serves people. `processes` is how many there are in all
-    fleets, as last heard; they share the providers' limits while Redis is away. Raises SettingsError when no database is set.
+    fleets, as last heard; they share the providers' limits while Redis is away. Once `draining` is raised, nobody sleeps in the
+    gate. Raises SettingsError when no database is set.
     """
+    draining = draining or Flag()
     postgres = Postgres(settings.require_database(), pool_size=pool_size, application_name=f"dev-hops-{role}")
     return Runtime(
         settings=settings,
         postgres=postgres,
-        connections=connections(settings, postgres, slots=slots, processes=processes),
+        connections=connections(settings, postgres, slots=slots, processes=processes, is_stopping=draining.is_set),
         locks=redis_client(settings.redis_url.get_secret_value(), connections=pool_size),
         broker=redis_client(settings.broker_url, connections=pool_size),
         name=f"{role}@{socket.gethostname()}",
+        draining=draining,
     )
 
 
 def connections(
-    settings: Settings, postgres: Postgres, *, slots: int | None = None, processes: Count | None = None
+    settings: Settings,
+    postgres: Postgres,
+    *,
+    slots: int | None = None,
+    processes: Count | None = None,
+    is_stopping: Callable[[], bool] = lambda: False,
 ) -> Connections:
     """What a process needs to call providers. Nothing is connected yet."""
     proxy = settings.provider_proxy
@@ -154,10 +164,20 @@ def connections(
         ca_bundle=settings.provider_ca_bundle,
         proxies={"https": proxy.get_secret_value()} if proxy else None,
     )
-    return Connections(settings, _gate(settings, slots, processes), _resolver(settings, postgres), session)
+    is_alone = slots is not None and not _is_patched()  # a child of prefork: nothing else runs while it sleeps
+    most_sleep = MOST_SLEEP_ALONE_SECONDS if is_alone else MOST_SLEEP_SECONDS
+    gate = _gate(settings, slots=slots, processes=processes, most_sleep=most_sleep, is_stopping=is_stopping)
+    return Connections(settings, gate, _resolver(settings, postgres), session, most_sleep_seconds=most_sleep)
 
 
-def _gate(settings: Settings, slots: int | None, processes: Count | None) -> Gate:
+def _gate(
+    settings: Settings,
+    *,
+    slots: int | None,
+    processes: Count | None,
+    most_sleep: float,
+    is_stopping: Callable[[], bool],
+) -> Gate:
     return Gate.from_url(
         settings.redis_url.get_secret_value(),
         slots=slots,
@@ -165,12 +185,18 @@ def _gate(settings: Settings, slots: int | None, processes: Count | None) -> Gat
         workers=processes.get if processes else None,
         listener=GateEvents(),
         queue_class=_queue_class(),
+        most_sleep=most_sleep,
+        is_stopping=is_stopping,
     )
 
 
 def _queue_class() -> type[Any]:
     """What a pool of connections waits in: under gevent its own, whose waiters it never forgets."""
-    return gevent.queue.LifoQueue if monkey.is_module_patched("threading") else queue.LifoQueue
+    return gevent.queue.LifoQueue if _is_patched() else queue.LifoQueue
+
+
+def _is_patched() -> bool:
+    return bool(monkey.is_module_patched("threading"))
 
 
 def _resolver(settings: Settings, postgres: Postgres) -> Callable[[UUID, UUID], Credential]:

@@ -64,6 +64,32 @@ def test_description_refuses_wrong_queries(description: Description, query: str)
         description(request("/graphql", method="POST", document={"query": query}), response({}))
 
 
+PULL = 'query { repository(owner: "acme", name: "api") { pullRequest(number: 1) { state number author { login } } } }'
+
+
+@pytest.mark.parametrize(
+    "pull",
+    [
+        {"state": "open", "number": 1, "author": None},
+        {"state": "OPEN", "number": None, "author": None},
+        {"state": "OPEN", "number": 2**31, "author": None},
+        {"state": "OPEN", "number": 1, "author": {"login": None}},
+        {"state": "OPEN", "number": "1", "author": None},
+    ],
+)
+def test_description_refuses_wrong_data(description: Description, pull: dict[str, Any]) -> None:
+    asked = request("/graphql", method="POST", document={"query": PULL})
+    right = {"state": "OPEN", "number": 1, "author": {"login": "ada"}}
+    description(asked, response({"data": {"repository": {"pullRequest": right}}}))
+    with pytest.raises(AssertionError, match="GraphQL response"):
+        description(asked, response({"data": {"repository": {"pullRequest": pull}}}))
+
+
+def test_description_takes_a_refusal_by_a_limit(description: Description) -> None:
+    asked = request("/graphql", method="POST", document={"query": PULL})
+    description(asked, response({"message": "You have exceeded a secondary rate limit."}, status=403))
+
+
 def test_breach_fails_the_block_that_the_fake_runs_in(world: World, description: Description) -> None:
     github = FakeGitHub(world, check=description).__enter__()
     headers = {"authorization": f"Bearer {github.token}"}

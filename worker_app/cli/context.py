@@ -1,5 +1,8 @@
 """Context: how a command reaches the stores, and how an error becomes an exit code."""
 
+import os
+import pwd
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -27,3 +30,12 @@ def opened() -> Iterator[runtime.Runtime]:
         yield built
     finally:
         built.close()
+
+
+def author() -> str:
+    """Who gives this command: whom the operating system takes the user for, and on which machine."""
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = f"uid {os.getuid()}"
+    return f"{name}@{socket.gethostname()}"

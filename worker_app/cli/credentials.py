@@ -1,7 +1,5 @@
 """Credentials of organisations: added from standard input, a file or a variable, and never shown again."""
 
-import os
-import pwd
 from pathlib import Path
 
 import click
@@ -59,7 +57,7 @@ def add_credential(
         credential = _credential(_secret(path, variable, has_lines=app_id is not None), host, app_id, installation_id)
         with runtime.postgres.transaction() as tx:
             added = credentials.add(
-                tx, sealer, credential, org_id=org.id, name=name, created_by=_author(), replaces=replace
+                tx, sealer, credential, org_id=org.id, name=name, created_by=context.author(), replaces=replace
             )
     text = f"credential {added.name} for {added.host} added (version {added.version}, {added.id})"
     output.emit(added, as_json=as_json, show=output.sentence(text))
@@ -136,14 +134,6 @@ def _text(content: bytes) -> str:
     if len(content) > MOST_BYTES:
         raise errors.UsageError(f"the secret has more than {MOST_BYTES} bytes: no credential is that long")
     return content.decode("utf-8", "replace")
-
-
-def _author() -> str:
-    """Whom the operating system takes this user for."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"uid {os.getuid()}"
 
 
 COMMANDS = (credentials_group,)

@@ -1,8 +1,5 @@
 """The rate-limit gate: which keys are closed, until when, and what the provider said; and an end before its time."""
 
-import os
-import pwd
-import socket
 from collections.abc import Sequence
 
 import click
@@ -70,7 +67,7 @@ def clear_gate(named: str, bucket: str, yes: bool, as_json: bool) -> None:
         key = gates.key_named(named, every, orgs)
         if not (yes or as_json):
             _confirm(_closed(every, key, bucket))
-        done = gates.clear(runtime.postgres, runtime.gate, key, bucket, by=_author())
+        done = gates.clear(runtime.postgres, runtime.gate, key, bucket, by=context.author())
     output.emit(done, as_json=as_json, show=output.sentence(_said(done)))
 
 
@@ -87,12 +84,13 @@ def _closed(every: Sequence[GateView], key: GateKey, bucket: str) -> list[GateVi
 
 
 def _confirm(closed: Sequence[GateView]) -> None:
-    """Ask the person, where there is something that the provider may mind. Raises click.Abort."""
+    """Ask the person, where there is something that the provider may mind; a no ends the command with 1."""
     for view in closed:
         said = f": {view.detail}" if view.detail else ""
         output.note(f"{_of(view)} is closed for {countdown(view.retry_in)} ({view.reason}{said})")
-    if closed:
-        click.confirm("open it all the same?", abort=True, err=True)
+    if closed and not click.confirm("open it all the same?", err=True):
+        output.note("nothing was changed")
+        raise SystemExit(context.EXIT_FAILED)
 
 
 def _show(console: Console, found: Sequence[GateView]) -> None:
@@ -120,15 +118,6 @@ def _said(done: Cleared) -> str:
     batches = f"{done.batches} deferred {'batch goes' if done.batches == 1 else 'batches go'} on within 30 s"
     first = f"{what} is open again" if done.windows else f"nothing of {what} was closed"
     return f"{first}; {batches}" if done.batches else first
-
-
-def _author() -> str:
-    """Whom the operating system takes this user for, and on which machine."""
-    try:
-        name = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        name = f"uid {os.getuid()}"
-    return f"{name}@{socket.gethostname()}"
 
 
 COMMANDS = (gate_group,)

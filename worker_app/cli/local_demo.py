@@ -33,7 +33,7 @@ ORG, ACCOUNT, CREDENTIAL = "demo", "acme", "demo"
 PORT = 8090
 SCHEDULE = "H/5 * * * *"
 # Small enough that a newcomer meets both limits within a minute: the quota, and too many requests at once.
-RULES = Rules(core=150, graphql=150, period=60, concurrency=5, retry_after=20)
+RULES = Rules(core=60, graphql=60, period=60, concurrency=5, retry_after=15)
 WORLD = ("--repositories", "4", "--pull-requests", "60", "--live", "15", "--latency", "0.05", "0.15")
 
 

@@ -1,7 +1,5 @@
 """Answers that are no success, in GitHub's words."""
 
-from typing import Any
-
 from worker_app.demo.messages import Response
 
 DOCUMENTATION = "https://docs.github.com/rest"
@@ -40,8 +38,3 @@ def sso_required(organisation: str) -> Response:
     url = f"https://github.com/orgs/{organisation}/sso?authorization_request=AAAA"
     message = "Resource protected by organization SAML enforcement. You must grant your OAuth token access to this organization."
     return refusal(403, message, x_github_sso=f"required; url={url}")
-
-
-def graphql_errors(*errors: dict[str, Any], data: Any = None) -> dict[str, Any]:
-    """A GraphQL document that failed as a whole."""
-    return {"data": data, "errors": list(errors)}

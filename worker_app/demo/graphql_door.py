@@ -76,7 +76,7 @@ class GraphQLDoor:
         result = execute_sync(self._schema, document, context_value=call, variable_values=dict(variables))
         answer: dict[str, Any] = {"data": result.data}
         if result.errors:
-            answer["errors"] = [_shown(one) for one in result.errors]
+            answer["errors"] = [_shown(_ours(one)) for one in result.errors]
         return answer
 
     def _read(self, query: object) -> tuple[DocumentNode, Mapping[str, Any]]:
@@ -96,6 +96,13 @@ class GraphQLDoor:
             return refused
         refusals = validate(self._schema, document)
         return refusals[0] if refusals else document
+
+
+def _ours(refused: GraphQLError) -> GraphQLError:
+    """The same error. A defect of a field, which is no error of GraphQL, goes through as what it is."""
+    if refused.original_error is not None and not isinstance(refused.original_error, GraphQLError):
+        raise refused.original_error
+    return refused
 
 
 def _shown(refused: GraphQLError) -> dict[str, Any]:

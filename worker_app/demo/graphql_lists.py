@@ -28,7 +28,7 @@ class Call:
 
     world: World
     viewer: Account
-    rate: Callable[[], dict[str, Any]]
+    rate: Callable[[], dict[str, Any] | None]
     history: Callable[[Repository, str], list[Commit]]
 
 

@@ -63,7 +63,7 @@ class Life:
             return self._open_pull(editor, at)
         pull = self._luck.choice(list(editor.repository.pulls.values()))
         change: Callable[[Editor, PullRequest, datetime], str] = self._luck.choice(
-            (self._review, self._comment, self._commit, self._merge)
+            (self._review, self._comment, self._commit, self._draft, self._merge)
         )
         return f"pull request {pull.number} {change(editor, pull, at)}"
 
@@ -80,6 +80,13 @@ class Life:
         author = self._somebody()
         editor.add_commit(pull, self._historian(editor.repository).write(at, author, (pull.head_sha,), "Once more"), at)
         return "pushed to"
+
+    def _draft(self, editor: Editor, pull: PullRequest, at: datetime) -> str:
+        if pull.state == "closed":
+            return self._review(editor, pull, at)
+        change = editor.mark_ready if pull.is_draft else editor.make_draft
+        change(pull, at, pull.author)
+        return "is a draft" if pull.is_draft else "is ready"
 
     def _merge(self, editor: Editor, pull: PullRequest, at: datetime) -> str:
         if pull.state == "closed":

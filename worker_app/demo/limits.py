@@ -6,6 +6,7 @@ https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
 import math
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 CORE, GRAPHQL = "core", "graphql"
 
@@ -25,6 +26,15 @@ class Rules:
     renews: bool = False  # a request that arrives while blocked begins the block anew
     reset_lag: float = 0.0  # seconds after the named reset during which the old window still refuses
     refusal_status: int = 403  # or 429
+
+
+class Quota(NamedTuple):
+    """The state of one bucket of one credential."""
+
+    limit: int
+    remaining: int
+    used: int
+    reset: int  # seconds since the epoch
 
 
 @dataclass(slots=True)
@@ -97,13 +107,13 @@ class Limits:
         if window := self._accounts[credential].windows.get(bucket):
             window.used -= cost
 
-    def state(self, credential: str, bucket: str, now: float) -> tuple[int, int, int, int] | None:
-        """Limit, remaining, used and reset of a bucket; None where it has no quota."""
+    def state(self, credential: str, bucket: str, now: float) -> Quota | None:
+        """The state of a bucket; None where it has no quota."""
         limit = self._limit(bucket)
         if limit is None:
             return None
         window = self._window(self._accounts[credential], bucket, now)
-        return limit, max(0, limit - window.used), window.used, window.reset
+        return Quota(limit, max(0, limit - window.used), window.used, window.reset)
 
     def close(self, credential: str, bucket: str, until: float, now: float) -> None:
         """Close a bucket, or with `*` the whole key, as if it had run into its limit."""

@@ -50,5 +50,5 @@ class Response:
     overrides: dict[str, str | None] = field(default_factory=dict)  # headers that win over ours; None: left out
     last_modified: datetime | None = None
     template: str = ""  # path as the official description has it: /repos/{owner}/{repo}
-    is_misbehaviour: bool = False  # asked for by a fault: no official description holds for it
+    is_misbehaviour: bool = False  # nothing that the official description knows, as from a fault
     delivery: Delivery = field(default_factory=Delivery)

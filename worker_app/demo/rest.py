@@ -31,6 +31,8 @@ class Rest:
 
     def answer(self, request: Request, viewer: Account) -> Response:
         """The answer to a request that was admitted."""
+        if request.method != "GET":
+            return answers.not_found()
         if request.path == "/user":
             return Response(200, rest_accounts.private_account(viewer, request.base_url), template="/user")
         if found := ACCOUNT.fullmatch(request.path):

@@ -103,11 +103,12 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self._open.discard(request)
         super().shutdown_request(request)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is none of our business; anything else is a defect of the fake."""
         error = sys.exception()
         if not isinstance(error, OSError):
             self.service.breaches.append(AssertionError(f"the fake itself failed: {error!r}"))
+            super().handle_error(request, client_address)
 
 
 class Connection(BaseHTTPRequestHandler):
@@ -133,7 +134,7 @@ class Connection(BaseHTTPRequestHandler):
             return
         self._send(exchange)
 
-    do_POST = do_PATCH = do_PUT = do_DELETE = do_HEAD = do_GET  # noqa: N815 - the library's names
+    do_POST = do_PATCH = do_PUT = do_DELETE = do_GET  # noqa: N815 - the library's names
 
     def _request(self, body: bytes) -> Request:
         parts = urlsplit(self.path)
@@ -156,19 +157,26 @@ class Connection(BaseHTTPRequestHandler):
         response, delivery = exchange.response, exchange.response.delivery
         body = (response.body or b"") * delivery.repeat
         head = _head(response, len(body))
-        if delivery.cut_after is None and not delivery.drip_seconds:
-            self.server.service.end(exchange)
-            self.wfile.write(head + body)
-            return
         if delivery.cut_after is not None:
             body = body[: int(len(body) * delivery.cut_after)]
             self.close_connection = True
+        if not delivery.drip_seconds:
+            self.server.service.end(
+                exchange
+            )  # before the client can know, or its next request would count beside this one
+            self.wfile.write(head + body)
+            return
+        try:
+            self._drip(head, body, delivery.drip_seconds / DRIPS)
+        finally:
+            self.server.service.end(exchange)
+
+    def _drip(self, head: bytes, body: bytes, pause: float) -> None:
         self.wfile.write(head)
         size = max(1, -(-len(body) // DRIPS))
         for start in range(0, len(body), size):
-            self.server.is_over.wait(delivery.drip_seconds / DRIPS)
+            self.server.is_over.wait(pause)
             self.wfile.write(body[start : start + size])
-        self.server.service.end(exchange)
 
 
 def _head(response: Response, length: int) -> bytes:

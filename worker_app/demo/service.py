@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from worker_app.demo import answers, conditions, faults, rest_accounts
+from worker_app.demo import answers, conditions, faults, quota
 from worker_app.demo.credentials import Credential, Credentials
 from worker_app.demo.faults import Faults
 from worker_app.demo.graphql_door import GraphQLDoor
 from worker_app.demo.graphql_lists import Call
 from worker_app.demo.history import ancestry
-from worker_app.demo.limits import CORE, GRAPHQL, Limits, Rules, Verdict
+from worker_app.demo.limits import CORE, GRAPHQL, Limits, Quota, Rules, Verdict
 from worker_app.demo.log import Entry, Log
 from worker_app.demo.memory import Memory
 from worker_app.demo.messages import Request, Response
@@ -81,7 +81,7 @@ class Service:
             if response.status == 304:
                 self._give_back(exchange)
             exchange.response = conditions.encode(self.faults.apply(request, response))
-            exchange.response.headers = self._quota(exchange) | exchange.response.headers
+            exchange.response.headers = self._told(exchange) | exchange.response.headers
             self._examine(exchange)
         return exchange
 
@@ -168,55 +168,35 @@ class Service:
             return self.credentials.exchange(request)
         if request.path == "/rate_limit":
             return self._rates(exchange)
-        if exchange.bucket == GRAPHQL:
+        if exchange.bucket == GRAPHQL and request.method == "POST":
             call = Call(self.world, self.viewer, lambda: self._rate(exchange), self._history)
             return Response(200, self._graphql.answer(request.document, call), template="/graphql")
         return self._rest.answer(request, self.viewer)
 
-    def _rate(self, exchange: Exchange) -> dict[str, Any]:
-        """The field `rateLimit`; None where there is no quota."""
-        assert exchange.credential is not None
-        state = self.limits.state(exchange.credential.name, GRAPHQL, exchange.request.now.timestamp())
-        if state is None:
-            return None  # type: ignore[return-value]
-        limit, remaining, used, reset = state
-        nodes = self._graphql.cost(exchange.request.document).nodes
-        times = rest_accounts.stamp_of(reset)
-        return {
-            "limit": limit,
-            "remaining": remaining,
-            "used": used,
-            "resetAt": times,
-            "cost": exchange.cost,
-            "nodeCount": nodes,
-        }
-
     def _rates(self, exchange: Exchange) -> Response:
         """`GET /rate_limit`, which costs nothing; not found where there is no quota."""
         self._give_back(exchange)
-        assert exchange.credential is not None
-        found: dict[str, dict[str, int]] = {}
-        for bucket in (CORE, GRAPHQL):
-            state = self.limits.state(exchange.credential.name, bucket, exchange.request.now.timestamp())
-            if state is None:
-                return answers.not_found()
-            found[bucket] = dict(zip(("limit", "remaining", "used", "reset"), state, strict=True))
-        return Response(
-            200, {"resources": found | {"search": found[CORE]}, "rate": found[CORE]}, template="/rate_limit"
-        )
+        core, graphql = self._state(exchange, CORE), self._state(exchange, GRAPHQL)
+        if core is None or graphql is None:
+            return answers.not_found()
+        return Response(200, quota.overview(core, graphql), template="/rate_limit")
 
-    def _quota(self, exchange: Exchange) -> dict[str, str]:
+    def _rate(self, exchange: Exchange) -> dict[str, Any] | None:
+        """The field `rateLimit`; None where there is no quota."""
+        found = self._state(exchange, GRAPHQL)
+        return None if found is None else quota.field(found, self._graphql.cost(exchange.request.document))
+
+    def _told(self, exchange: Exchange) -> dict[str, str]:
         """The headers that tell of the credential: its scopes, where it is a person's, and its quota, where it has one."""
         if exchange.credential is None:
             return {}
         scopes = {} if exchange.credential.expires_at else SCOPES
-        state = self.limits.state(exchange.credential.name, exchange.bucket, exchange.request.now.timestamp())
-        if state is None:
-            return scopes
-        numbers = dict(zip(("limit", "remaining", "used", "reset"), map(str, state), strict=True))
-        return scopes | {
-            f"x-ratelimit-{name}": value for name, value in (numbers | {"resource": exchange.bucket}).items()
-        }
+        found = self._state(exchange, exchange.bucket)
+        return scopes if found is None else scopes | quota.headers(found, exchange.bucket)
+
+    def _state(self, exchange: Exchange, bucket: str) -> Quota | None:
+        assert exchange.credential is not None
+        return self.limits.state(exchange.credential.name, bucket, exchange.request.now.timestamp())
 
     def _give_back(self, exchange: Exchange) -> None:
         assert exchange.credential is not None

@@ -1,11 +1,11 @@
 -- What every script shares. KEYS[1]: hash, what is known of one key. KEYS[2]: sorted set, lease -> moment of its end.
--- Fields of the hash, with b a bucket: t last moment seen, e moment of the last clear, k moment at which the key expires,
+-- Fields of the hash, with b a bucket: t last moment seen, e moment of the last clear, k moment to say anew how long it lives,
 -- conc learned limit in thousandths, u:b closed until, y:b reason and detail, g:b moment at which the window opened,
 -- fails:b refused generations in a row, tk:b tickets given, L:b R:b W:b limit, remaining, reset, O:b observed at, S:b sent at,
 -- x:b untracked until, nr:b near its limit until, pa:b last probe, tat:b pacing, f:b cost under way. All moments are
 -- milliseconds of clock(). A script reads once what it needs into `known`, and writes once what it noted by `write`.
 local STATE, LEASES = KEYS[1], KEYS[2]
-local LIFE, HOUR, LEAP = 7200000, 3600000, 5000
+local LIFE, HOUR, MINUTE, LEAP, TRAVEL = 7200000, 3600000, 60000, 5000, 1000
 local known, changed, order = {}, {}, {}
 
 local function int(number)
@@ -62,12 +62,11 @@ local function begin(fields)
   return now, stepped
 end
 
--- Writes what was noted. Both keys live on for two hours, and longer where a window or a quota does; said anew at most once
--- a minute.
+-- Writes what was noted; `latest` is the last moment that a field of it still means something. Both keys live on for two
+-- hours, and longer where a window or a quota does; said anew once a minute.
 local function flush(now, latest)
-  local ends = math.max(now + LIFE, latest + HOUR)
-  local is_due = (known.k or 0) < ends - 60000
-  if is_due then write('k', ends) end
+  local is_due = now >= (known.k or 0)
+  if is_due then write('k', now + MINUTE) end
   local written, dropped = {}, {}
   for _, field in ipairs(order) do
     local number = known[field]
@@ -80,16 +79,25 @@ local function flush(now, latest)
   end
   redis.call('HSET', STATE, unpack(written))
   if #dropped > 0 then redis.call('HDEL', STATE, unpack(dropped)) end
-  if is_due then
-    redis.call('PEXPIRE', STATE, int(ends - now))
-    redis.call('PEXPIRE', LEASES, int(LIFE))
+  local life = math.max(LIFE, latest + HOUR - now)
+  if is_due or life > LIFE then
+    if redis.call('PTTL', STATE) < life then redis.call('PEXPIRE', STATE, int(life)) end
+  end
+  if is_due then redis.call('PEXPIRE', LEASES, int(LIFE)) end
+end
+
+-- What a lease costs each quota, as (field, cost): it names that after its bar, `token.7|core:1`.
+local function costs(lease)
+  local parts = string.gmatch(string.match(lease, '|(.*)$') or '', '([^,:]+):(%d+)')
+  return function()
+    local bucket, cost = parts()
+    if bucket then return 'f:' .. bucket, tonumber(cost) end
   end
 end
 
--- Notes that a lease has ended: after its bar it names what it costs each quota, `token.7|core:1`.
+-- Notes that a lease has ended.
 local function lessen(lease)
-  for bucket, cost in string.gmatch(string.match(lease, '|(.*)$') or '', '([^,:]+):(%d+)') do
-    local field = 'f:' .. bucket
+  for field, cost in costs(lease) do
     if known[field] == nil then read({ field }) end
     local left = (known[field] or 0) - cost
     write(field, left > 0 and left or nil)
@@ -106,18 +114,20 @@ local function reap(now)
   return redis.call('ZCARD', LEASES)
 end
 
--- Windows that the caller knows, three arguments each after their number at `at`: bucket, milliseconds left, reason. A window
--- only ever grows by them, and none comes back that was cleared after the caller last heard of the key. Returns the end of the
--- longest of them.
+-- Windows that the caller knows, four arguments each after their number at `at`: bucket, milliseconds left, reason, and
+-- whether Redis told it of the window. A window only ever grows by them, and none comes back that was cleared after the caller
+-- last heard of the key. One that Redis told of counts only where it is longer by more than an answer travels: else every look
+-- at a window would make it longer. The moment of the last clear comes back as well. Returns the end of the longest of them.
 local function restore(at, epoch, now)
-  local longest, count = 0, tonumber(ARGV[at])
-  if count == 0 or (known.e or 0) > epoch then return longest end
-  for index = at + 1, at + 3 * count, 3 do
+  local longest, cleared = 0, known.e or 0
+  if cleared > epoch then return longest end
+  if epoch > cleared then write('e', epoch) end
+  for index = at + 1, at + 4 * ARGV[at], 4 do
     local bucket, ends = ARGV[index], now + ARGV[index + 1]
     local field = 'u:' .. bucket
     if known[field] == nil then read({ field }) end
     local before = known[field] or 0
-    if ends > before then
+    if ends > before + (ARGV[index + 3] == '1' and TRAVEL or 0) then
       if before <= now then
         redis.call('HSET', STATE, 'y:' .. bucket, ARGV[index + 2])
         write('g:' .. bucket, now)

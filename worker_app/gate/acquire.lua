@@ -25,12 +25,15 @@ for at = FIRST, FIRST + STRIDE * (count - 1), STRIDE do
   if ARGV[at + 4] ~= '0' then fields[#fields + 1] = 'tat:' .. name end
 end
 local now, stepped = begin(fields)
+local longest = restore(FIRST + STRIDE * count, epoch, now)
 local cleared = known.e or 0
 if is_repeat then
   local ends = redis.call('ZSCORE', LEASES, lease)
-  if ends then return { 1, math.max(0, ends - lease_ms - now), now, -1, cleared, stepped, max_conc, -1, '' } end
+  if ends then
+    flush(now, longest)
+    return { 1, math.max(0, ends - lease_ms - now), now, -1, cleared, stepped, max_conc, redis.call('ZCARD', LEASES), '' }
+  end
 end
-local longest = restore(FIRST + STRIDE * count, epoch, now)
 local live = reap(now)
 
 local function wait(milliseconds, reason, bucket)
@@ -85,7 +88,7 @@ for at = FIRST, FIRST + STRIDE * (count - 1), STRIDE do
     elseif is_known then
       local rate = quota / period
       local free = math.min(quota, remaining + math.max(0, now - known['O:' .. name]) * rate) - under_way
-      local missing = cost + kept * quota - free
+      local missing = math.min(quota, cost + kept * quota) - free  -- what is full lets one pass, however dear it is
       if missing > 0 then return wait(math.max(1, missing / rate), 'quota', name) end
       left = left < 0 and math.floor(free) or math.min(left, math.floor(free))
     elseif not is_untracked and ARGV[at + 6] ~= '1' then
@@ -96,9 +99,18 @@ for at = FIRST, FIRST + STRIDE * (count - 1), STRIDE do
 end
 
 local limit = math.min(max_conc, math.floor((known.conc or max_conc * 1000) / 1000))
-local since = now - ended_at
-if ended_at > 0 and since < ramp then limit = math.max(1, math.floor(1 + (limit - 1) * since / ramp)) end
-if live >= limit then return wait(0, 'concurrency', '*') end
+local since, most = now - ended_at, limit
+local function is_unused(name)
+  return known['u:' .. name] and redis.call('HEXISTS', STATE, 'y:' .. name) == 1
+end
+if ended_at > 0 and since >= ramp then
+  -- Where nobody was granted anything since the window ended, the rise begins now: so one request finds out first.
+  local is_first = is_unused('*')
+  for at = FIRST, FIRST + STRIDE * (count - 1), STRIDE do is_first = is_first or is_unused(ARGV[at]) end
+  if is_first then since = 0 end
+end
+if ended_at > 0 and since < ramp then most = math.max(1, math.floor(1 + (limit - 1) * since / ramp)) end
+if live >= most then return wait(0, 'concurrency', '*') end
 
 local delay, slowest = 0, ''
 for at = FIRST, FIRST + STRIDE * (count - 1), STRIDE do
@@ -127,8 +139,9 @@ local ended = ''
 local function forget(name)
   local closes = known['u:' .. name]
   if not closes then return end
-  if redis.call('HDEL', STATE, 'y:' .. name) == 1 then ended = ended .. (ended == '' and '' or ',') .. name end
-  if now - closes >= ramp then write('u:' .. name, nil) end
+  local is_first = redis.call('HDEL', STATE, 'y:' .. name) == 1
+  if is_first then ended = ended .. (ended == '' and '' or ',') .. name end
+  if now - closes >= ramp then write('u:' .. name, is_first and now or nil) end
 end
 if ended_at > 0 then
   forget('*')

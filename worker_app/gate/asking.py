@@ -6,15 +6,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from worker_app import errors
-from worker_app.gate.book import Ask, BucketAsk, Granted, Held, Waits
+from worker_app.gate.book import Ask, Book, BucketAsk, Granted, Held, Waits
 from worker_app.gate.key import WHOLE_KEY, Decision, GateKey, Priority, Reason
 from worker_app.gate.knowledge import Knowledge
-from worker_app.gate.line import Lines, Place
+from worker_app.gate.leases import Leases
+from worker_app.gate.line import LOOK_SECONDS, Lines, Place
 from worker_app.gate.outage import Mode
-from worker_app.gate.permits import Leases, Permit, Permits
+from worker_app.gate.permits import Permit, Permits
 from worker_app.gate.policy import Endpoint, ProviderPolicy
 from worker_app.gate.refusal import rate_limited
 
@@ -23,9 +24,9 @@ MOST_DELAY_SECONDS = 5.0  # that a paced request is reserved ahead
 STALE_SECONDS = 5.0  # a permit that its process could not use in time is asked for anew
 LOOK_AGAIN_SECONDS = 0.010  # a delay that is longer may have seen a window open
 CONCURRENCY_SECONDS = (0.025, 0.075)  # between two asks for a place
-LINE_SECONDS = 0.5  # between two looks of those in line whether it still makes sense to stand there
 BULK_OUTAGE_SECONDS = 60.0  # for so long bulk work runs on its share while Redis is away
 SLEEPERS_SHARE = 0.25  # of a process's slots that may sleep in the gate
+CROWDED = frozenset({Reason.CONCURRENCY, Reason.PROBE})  # these end when a request does
 FREE = Granted(delay_ms=0, now_ms=0, remaining=None, cleared=0, stepped_ms=0, limit=1, live=1)  # by nobody's leave
 
 
@@ -102,67 +103,104 @@ class Asking:
             return
         behind = Decision(False, 1.0, Reason.CONCURRENCY, WHOLE_KEY)
         with self._asleep(asked, behind):
-            while not place.turn.wait(max(0.0, min(LINE_SECONDS, asked.patience))):
+            while not place.turn.wait(max(0.0, min(LOOK_SECONDS, asked.patience))):
                 self._refuse_closed(asked)
-                if asked.patience <= 0:
+                if asked.patience <= 0 or self._lines.is_stopped:
                     raise self._deferred(asked, behind)
+        if self._lines.is_stopped:
+            raise self._deferred(asked, behind)
 
     def _ask(self, asked: Asked, place: Place) -> Permit:
         """Ask until the request is granted or the wait is too long to sleep."""
         held: Held | None = None
         while True:
             self._refuse_closed(asked)
-            ask = self._ask_of(asked, held)
+            ask, asked_at = self._ask_of(asked, held), time.monotonic()
             answer, is_local = self._answer(asked, ask)
             if isinstance(answer, Waits):
                 held = answer.held
                 self._wait(asked, place, answer)
                 continue
             permit = self._permits.make(asked.key, asked.endpoint, ask.lease, answer, ask.lease_ms, is_local=is_local)
-            if self._may_start(asked, place, permit, answer.delay_ms / 1000):
+            try:
+                may_start = self._may_start(asked, place, answer.delay_ms / 1000, asked_at)
+            except BaseException:
+                permit.end()
+                raise
+            if may_start:
                 return permit
             permit.end()
+            self._rest_closed(asked, place)
 
     def _answer(self, asked: Asked, ask: Ask) -> tuple[Granted | Waits, bool]:
         """The answer of Redis or, while that is away, of this process; and whether it is the latter."""
-        key, knowledge = asked.key, self._knowledge
-        answer = knowledge.outage.call(lambda book: book.acquire(key, ask))
-        is_local = answer is None
+        key, outage = asked.key, self._knowledge.outage
+        if outage.keeps_back(key, ask.max_conc):
+            return Waits(0, 0, Reason.CONCURRENCY, ask.epoch, 0, WHOLE_KEY, held=ask.held), True
+        answer = self._ask_redis(key, ask)
+        if answer is not None:
+            return answer, False
+        self._stand_back(asked)
+        return replace(FREE, now_ms=outage.now_ms()) if self._mode == "open" else outage.acquire(key, ask), True
+
+    def _ask_redis(self, key: GateKey, ask: Ask) -> Granted | Waits | None:
+        """The answer of Redis, and everything else that it tells; None while it is away."""
+        knowledge, began = self._knowledge, time.monotonic()
+        seconds = (ask.lease_ms + ask.max_delay_ms) / 1000
+
+        def acquire(book: Book) -> Granted | Waits:
+            try:
+                return book.acquire(key, ask)
+            except BaseException:  # whether it was granted, nobody knows
+                self._leases.owe(key, ask.lease, seconds)
+                raise
+
+        try:
+            answer = knowledge.outage.call(acquire)
+        except BaseException:
+            knowledge.outage.settle()
+            raise
         if answer is None:
-            self._stand_back(asked)
-            answer = FREE if self._mode == "open" else knowledge.outage.acquire(key, ask)
-        else:
-            knowledge.heard(key, answer.now_ms, answer.cleared, answer.stepped_ms)
+            return None
+        is_current = knowledge.heard(key, answer.now_ms, answer.cleared, answer.stepped_ms)
         if isinstance(answer, Granted):
-            knowledge.outage.mirror(key, limit=answer.limit)
+            knowledge.outage.mirrors.granted(key, answer.limit)
             for bucket in answer.ended:
                 knowledge.listener.window("ended", key, bucket)
-        elif answer.reason is Reason.WINDOW:
-            knowledge.windows.note(key, answer.bucket, answer.left_ms / 1000, answer.text, answer.fails)
-        return answer, is_local
+        elif answer.reason is Reason.WINDOW and is_current:
+            left = answer.left_ms / 1000
+            knowledge.windows.note(key, answer.bucket, left, answer.text, answer.fails, since=began, is_told=True)
+        return answer
 
-    def _may_start(self, asked: Asked, place: Place, permit: Permit, delay: float) -> bool:
+    def _may_start(self, asked: Asked, place: Place, delay: float, asked_at: float) -> bool:
         """Sleep what pace delays a granted request. False: it may not start any more and has to be asked for anew."""
-        began = time.monotonic()
         if delay > 0:
             paced = Decision(False, delay, Reason.PACE, asked.endpoint.own_bucket)
-            try:
-                with self._asleep(asked, paced):
-                    self._lines.rest(place, delay)
-                    if self._lines.is_stopped:
-                        raise self._deferred(asked, paced)
-            except errors.RateLimited:
-                permit.end()
-                raise
+            with self._asleep(asked, paced):
+                self._lines.rest(place, delay)
+                if self._lines.is_stopped:
+                    raise self._deferred(asked, paced)
             if delay > LOOK_AGAIN_SECONDS:
                 self._knowledge.look_again(asked.key)
-        is_stale = time.monotonic() - began > delay + STALE_SECONDS
+        is_stale = time.monotonic() - asked_at > delay + STALE_SECONDS
         return not is_stale and self._knowledge.closed(asked.key, asked.endpoint.buckets) is None
+
+    def _rest_closed(self, asked: Asked, place: Place) -> None:
+        """Sleep through a window that this process knows, whatever the book thinks of it."""
+        self._refuse_closed(asked)
+        closed = self._knowledge.closed(asked.key, asked.endpoint.buckets)
+        if closed is not None:
+            window, left = closed
+            decision = Decision(False, left, Reason.WINDOW, window.bucket, window.text, window.fails)
+            if self._lines.is_stopped:
+                raise self._deferred(asked, decision)
+            with self._asleep(asked, decision):
+                self._lines.rest(place, left)
 
     def _wait(self, asked: Asked, place: Place, answer: Waits) -> None:
         """Sleep until it makes sense to ask again. Raises RateLimited where that is too long."""
-        is_crowded = answer.reason is Reason.CONCURRENCY
-        seconds = random.uniform(*CONCURRENCY_SECONDS) if is_crowded else answer.wait_ms / 1000  # noqa: S311 - jitter
+        is_crowded = answer.reason in CROWDED
+        seconds = answer.wait_ms / 1000 or random.uniform(*CONCURRENCY_SECONDS)  # noqa: S311 - jitter
         decision = Decision(False, seconds, answer.reason, answer.bucket, answer.text, answer.fails)
         if seconds > asked.patience or self._lines.is_stopped:
             raise self._deferred(asked, decision)

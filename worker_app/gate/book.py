@@ -5,11 +5,14 @@ Durations and moments are whole milliseconds of the book's own clock. Values wit
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from worker_app.gate.key import GateKey, Priority, Reason
 from worker_app.gate.policy import BucketPolicy
 from worker_app.gate.signals import RateSignal
+
+NONE: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class Known:
     bucket: str
     left_ms: int
     text: str  # reason and detail
+    is_told: bool = False  # the book itself told of it: this is no news, unless the book has lost it
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class Granted:
     remaining: int | None
     cleared: int
     stepped_ms: int
-    limit: int
+    limit: int  # of requests under way, as learned; right after a window fewer may be granted
     live: int
     ended: tuple[str, ...] = ()  # buckets whose window this grant found to be over, each told once
 
@@ -152,8 +156,13 @@ class Book(Protocol):
         """End the lease and learn from the reply."""
         ...
 
-    def sync(self, key: GateKey, epoch: int = 0, known: tuple[Known, ...] = ()) -> Seen:
-        """Add the windows that the caller knows and tell all that is known."""
+    def sync(
+        self, key: GateKey, epoch: int = 0, known: tuple[Known, ...] = (), leases: Mapping[str, int] = NONE
+    ) -> Seen:
+        """Add the windows that the caller knows and the leases that it holds, with the milliseconds that each may last.
+
+        Tells all that is known; without windows and leases it writes nothing.
+        """
         ...
 
     def clear(self, key: GateKey, bucket: str) -> int:

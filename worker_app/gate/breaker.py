@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-FIRST_SECONDS, MOST_SECONDS = 1.0, 5.0
+FIRST_SECONDS, MOST_SECONDS = 1.0, 2.0  # the whole fleet has looked again two seconds after Redis is back
 
 
 class Breaker:
@@ -22,7 +22,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the last call failed."""
+        """Whether Redis is taken to be away."""
         return self._failures > 0
 
     @property
@@ -31,7 +31,10 @@ class Breaker:
         return self._clock() - self._opened_at if self._failures else 0.0
 
     def may_call(self) -> bool:
-        """Whether this caller may call Redis; while it is away, one at a time is told so, when its pause is over."""
+        """Whether this caller may call Redis; while it is away, one at a time is told so, when its pause is over.
+
+        Who is told so says how it went: by `failed`, `succeeded` or `gave_up`.
+        """
         if not self._failures:
             return True
         with self._lock:
@@ -52,6 +55,11 @@ class Breaker:
                 self._again_at = self._clock() + longest * self._draw()
             self._is_probed = False
             return is_first
+
+    def gave_up(self) -> None:
+        """A call was ended from outside before it was answered: that says nothing of Redis, and the next one may look."""
+        with self._lock:
+            self._is_probed = False
 
     def succeeded(self) -> float:
         """A call was answered. Returns for how long Redis was away, 0 when it was not."""

@@ -15,18 +15,21 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from worker_app.gate.asking import BULK_OUTAGE_SECONDS, Asking
+from worker_app.gate.book import Seen
 from worker_app.gate.key import WHOLE_KEY, Decision, GateKey, GateState, Priority, Reason
 from worker_app.gate.knowledge import Knowledge
+from worker_app.gate.leases import Leases
 from worker_app.gate.line import Lines
 from worker_app.gate.listener import Listener
 from worker_app.gate.outage import Mode, Outage
-from worker_app.gate.permits import Leases, Permit, Permits
+from worker_app.gate.permits import Permit, Permits
 from worker_app.gate.policies import POLICIES
 from worker_app.gate.policy import ProviderPolicy
 from worker_app.gate.redis_book import RedisBook
 from worker_app.gate.refusal import reason_text
 from worker_app.gate.windows import Windows
 
+YEAR_SECONDS = 366 * 86_400.0
 REDIS_TIMEOUT_SECONDS = 0.15  # a gate that waits longer for Redis than for the provider would be no help
 
 
@@ -37,6 +40,7 @@ class Gate:
     `outage`: what happens while Redis is away: `local` goes on within this process's share, `closed` defers everything,
     `open` sends where no window is known. `workers` tells how many processes share the limits then.
     `most_sleep`: seconds that one call may sleep at most, whatever its `max_wait`.
+    `is_stopping` is asked twice a second by whoever sleeps; once it says yes, the gate is stopped: see `stop`.
     """
 
     def __init__(
@@ -49,14 +53,15 @@ class Gate:
         workers: Callable[[], int] | None = None,
         slots: int | None = None,
         most_sleep: float = 5.0,
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._client = client
-        self._book = RedisBook(client)
         self._mode = outage
         self._most_sleep = most_sleep
-        self._lines, leases, windows = Lines(), Leases(), Windows()
         self._listener = listener or Listener()
-        away = Outage(self._book, windows=windows, listener=self._listener, workers=workers, live=leases.live)
+        self._book = RedisBook(client, on_trip=self._listener.trip)
+        self._lines, leases, windows = Lines(is_stopping), Leases(), Windows()
+        away = Outage(self._book, windows=windows, leases=leases, listener=self._listener, workers=workers)
         self._knowledge = Knowledge(policies, windows, away, self._listener)
         permits = Permits(self._knowledge, leases, self._lines.freed)
         self._asking = Asking(self._knowledge, permits, leases, self._lines, mode=outage, slots=slots)
@@ -74,6 +79,7 @@ class Gate:
             socket_timeout=REDIS_TIMEOUT_SECONDS,
             socket_connect_timeout=REDIS_TIMEOUT_SECONDS,
             retry=Retry(NoBackoff(), 0),
+            protocol=2,  # the newer one takes two more trips for each new connection
         )
         return cls(redis.Redis(connection_pool=pool), slots=slots, **options)
 
@@ -99,10 +105,10 @@ class Gate:
     def backoff(self, key: GateKey, seconds: float, *, bucket: str = WHOLE_KEY, reason: str, detail: str = "") -> float:
         """Close a bucket of the key for everyone, for `seconds` or for longer where it is closed already.
 
-        Returns the seconds that are left. Raises ValueError for a duration that is none.
+        Returns the seconds that are left. Raises ValueError for a duration that is none, or longer than a year.
         """
-        if not (math.isfinite(seconds) and seconds >= 0):
-            raise ValueError(f"seconds is {seconds!r}: give how long the window lasts, 0 or more")
+        if not 0 <= seconds <= YEAR_SECONDS:
+            raise ValueError(f"seconds is {seconds!r}: give how long the window lasts, 0 to a year")
         was_closed, text = self._knowledge.look(key, (bucket,)) is not None, reason_text(reason, detail)
         self._knowledge.windows.note(key, bucket, seconds, text)
         self._knowledge.sync(key)
@@ -149,35 +155,43 @@ class Gate:
 
     def states(self) -> list[GateState]:
         """What is known of every bucket of every key. Raises redis.RedisError."""
-        return [state for key in self._book.every_key() for state in self._states(key)]
+        return [
+            state for key, seen in self._book.every_state() for state in _states(key, seen, self._knowledge.most(key))
+        ]
 
     def clear(self, key: GateKey, bucket: str = WHOLE_KEY, *, by: str) -> int:
         """Open a bucket, `*` the whole key, although its window is not over; who did it is told to the listener.
 
-        Returns how many windows were open. Raises redis.RedisError.
+        Returns how many windows were open. Raises redis.RedisError: nothing was cleared, and whoever knows a window keeps it.
         """
-        count = self._book.clear(key, bucket)
-        self._knowledge.windows.saw(key, self._book.sync(key))
+        try:
+            count = self._book.clear(key, bucket)
+        except redis.RedisError as error:
+            raise redis.ConnectionError(
+                f"nothing of {key.provider} on {key.host} was cleared, for the gate's Redis is away: {error}"
+            ) from error
+        self._knowledge.sync(key)
         self._listener.window("cleared", key, bucket, by=by)
         return count
 
-    def _states(self, key: GateKey) -> Iterator[GateState]:
-        seen, most = self._book.sync(key), self._knowledge.policy(key).max_conc
-        windows = {bucket: (left, text) for bucket, left, text, _ in seen.windows()}
-        buckets = {name.partition(":")[2] for name in seen.fields if name.startswith(("u:", "L:"))}
-        for bucket in sorted(buckets | {WHOLE_KEY}):
-            left, text = windows.get(bucket, (0, ""))
-            reason, _, detail = text.partition(": ")
-            reset = seen.number("W", bucket)
-            yield GateState(
-                key=key,
-                bucket=bucket,
-                reason=reason,
-                detail=detail,
-                retry_in=left / 1000,
-                limit=seen.number("L", bucket),
-                remaining=seen.number("R", bucket),
-                reset_in=None if reset is None else max(0.0, (reset - seen.now_ms) / 1000),
-                conc=min(most, int(seen.fields.get("conc", most * 1000)) // 1000),
-                live=seen.live,
-            )
+
+def _states(key: GateKey, seen: Seen, most: int | None) -> Iterator[GateState]:
+    windows = {bucket: (left, text) for bucket, left, text, _ in seen.windows()}
+    buckets = {name.partition(":")[2] for name in seen.fields if name.startswith(("u:", "L:"))}
+    learned = int(seen.fields.get("conc", (most or 0) * 1000)) // 1000
+    for bucket in sorted(buckets | {WHOLE_KEY}):
+        left, text = windows.get(bucket, (0, ""))
+        reason, _, detail = text.partition(": ")
+        reset = seen.number("W", bucket)
+        yield GateState(
+            key=key,
+            bucket=bucket,
+            reason=reason,
+            detail=detail,
+            retry_in=left / 1000,
+            limit=seen.number("L", bucket),
+            remaining=seen.number("R", bucket),
+            reset_in=None if reset is None else max(0.0, (reset - seen.now_ms) / 1000),
+            conc=learned if most is None else min(most, learned),
+            live=seen.live,
+        )

@@ -10,6 +10,7 @@ from worker_app.gate.policy import ProviderPolicy
 from worker_app.gate.windows import Window, Windows
 
 STEP_SECONDS = 1.0  # by which Redis's clock moves against ours before it is told as a step
+FRESH_SECONDS = 0.010  # what was asked so recently holds for a request that starts now
 
 
 class Knowledge:
@@ -31,36 +32,47 @@ class Knowledge:
         except KeyError:
             raise ValueError(f"provider is {key.provider!r}: there are {', '.join(sorted(self._policies))}") from None
 
+    def most(self, key: GateKey) -> int | None:
+        """How many requests of a key may be under way at most; None where this process has no policy for it."""
+        policy = self._policies.get(key.provider)
+        return None if policy is None else policy.max_conc
+
     def closed(self, key: GateKey, buckets: Iterable[str]) -> tuple[Window, float] | None:
         """The known window that closes these buckets, and the seconds that are left of it. No trip."""
         return self.windows.closed(key, buckets)
 
     def look(self, key: GateKey, buckets: tuple[str, ...]) -> tuple[Window, float] | None:
         """The same, after a look at Redis: where no window is known, and once a second where one is."""
-        if self.closed(key, buckets) is None or self.windows.may_look(key):
-            self.sync(key)
-        return self.closed(key, buckets)
+        found = self.windows.closed(key, buckets)
+        if found is not None and not self.windows.may_look(key):
+            return found
+        self.sync(key)
+        return self.windows.closed(key, buckets)
 
     def look_again(self, key: GateKey) -> None:
-        """Ask Redis for windows of the key, unless this process has done so within the last second."""
-        if self.windows.may_look(key):
+        """Ask Redis for windows of the key, unless this process has only just done so."""
+        if self.windows.may_look(key, FRESH_SECONDS):
             self.sync(key)
 
     def sync(self, key: GateKey) -> bool:
         """Give Redis the windows that are known and take those it knows; returns whether it answered."""
-        epoch, known = self.windows.epoch(key), self.windows.known(key)
+        began, epoch, known = time.monotonic(), self.windows.epoch(key), self.windows.known(key)
         seen = self.outage.call(lambda book: book.sync(key, epoch, known))
         if seen is None:
             return False
-        self.windows.saw(key, seen)
+        self.windows.saw(key, seen, began)
         return True
 
-    def heard(self, key: GateKey, now_ms: int, cleared: int, stepped_ms: int) -> None:
-        """Every answer of Redis tells of clears, and by its time of a clock that was moved."""
-        self.windows.heard(key, cleared)
+    def heard(self, key: GateKey, now_ms: int, cleared: int, stepped_ms: int) -> bool:
+        """Every answer of Redis tells of clears, and by its time of a clock that was moved.
+
+        False: it is older than a clear that this process knows of.
+        """
+        self.outage.heard(now_ms)
         skew = now_ms / 1000 - time.monotonic()
         before, self._skew_seconds = self._skew_seconds, skew
         if stepped_ms:
             self.listener.clock_stepped(-stepped_ms / 1000)
         elif before is not None and abs(skew - before) > STEP_SECONDS:
             self.listener.clock_stepped(skew - before)
+        return self.windows.heard(key, cleared)

@@ -4,10 +4,14 @@ Nobody holds a lock while it waits. A caller that leaves hands its turn on, what
 """
 
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from worker_app.gate.key import GateKey, Priority
+
+LOOK_SECONDS = 0.5  # between two looks of those who wait at whether they still should
 
 
 @dataclass(slots=True, eq=False)
@@ -26,13 +30,14 @@ class Place:
 
 
 class Lines:
-    """Every line of this process."""
+    """Every line of this process. `is_stopping` ends all waits within half a second, as `stop` does at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_stopping: Callable[[], bool] = lambda: False) -> None:
         self._lock = threading.Lock()
         self._lines: dict[tuple[GateKey, str, Priority], deque[Place]] = {}
         self._hungry: dict[GateKey, list[Place]] = {}  # first of their lines, waiting for a request to end
-        self._is_stopped = False
+        self._is_stopping = is_stopping
+        self._was_stopped = False
 
     def enter(self, key: GateKey, endpoint: str, priority: Priority) -> Place:
         """A place at the end of its line; the first of a line has the turn."""
@@ -56,24 +61,19 @@ class Lines:
                 line[0].turn.set()
 
     def rest(self, place: Place, seconds: float) -> None:
-        """Wait with the turn in hand; ended early by `stop`."""
+        """Wait with the turn in hand; ended early by a stop."""
         place.turn.clear()
-        if not self._is_stopped:
-            place.turn.wait(seconds)
+        self._wait(place, seconds)
 
     def rest_until_freed(self, place: Place, seconds: float) -> None:
         """Wait with the turn in hand until a request of the key ends in this process, at most `seconds`."""
         place.turn.clear()
         with self._lock:
             self._hungry.setdefault(place.key, []).append(place)
-        if not self._is_stopped:
-            place.turn.wait(seconds)
-        with self._lock:
-            waiting = self._hungry.get(place.key, [])
-            if place in waiting:
-                waiting.remove(place)
-            if not waiting:
-                self._hungry.pop(place.key, None)
+        try:
+            self._wait(place, seconds)
+        finally:
+            self._sate(place)
 
     def freed(self, key: GateKey) -> None:
         """A request of the key has ended: the most urgent that waits for one may ask again."""
@@ -89,7 +89,7 @@ class Lines:
     def stop(self) -> None:
         """End every wait now and from now on."""
         with self._lock:
-            self._is_stopped = True
+            self._was_stopped = True
             for line in self._lines.values():
                 for place in line:
                     place.turn.set()
@@ -97,4 +97,19 @@ class Lines:
     @property
     def is_stopped(self) -> bool:
         """Whether waits end at once."""
-        return self._is_stopped
+        return self._was_stopped or self._is_stopping()
+
+    def _wait(self, place: Place, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self.is_stopped:
+            left = until - time.monotonic()
+            if left <= 0 or place.turn.wait(min(left, LOOK_SECONDS)):
+                return
+
+    def _sate(self, place: Place) -> None:
+        with self._lock:
+            waiting = self._hungry.get(place.key, [])
+            if place in waiting:
+                waiting.remove(place)
+            if not waiting:
+                self._hungry.pop(place.key, None)

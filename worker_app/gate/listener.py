@@ -30,8 +30,8 @@ class Listener:
     def clock_stepped(self, seconds: float) -> None:
         """The clock of Redis moved by so much against this process's own, or stepped back."""
 
-    def trip(self, seconds: float) -> None:
-        """One call of Redis was answered."""
+    def trip(self, script: str, seconds: float) -> None:
+        """One call of Redis was answered: acquire, observe, sync or admin."""
 
     def outage(self, is_over: bool, seconds: float, error: str = "") -> None:
         """Redis went away (0 seconds), or came back after so many."""

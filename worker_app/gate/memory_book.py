@@ -6,19 +6,20 @@ It is also what the scripts are held against: both get the same operations and t
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from worker_app.gate.book import Ask, BucketAsk, Granted, Held, Known, Learned, Seen, Told, Waits
+from worker_app.gate.book import NONE, Ask, BucketAsk, Granted, Held, Known, Learned, Seen, Told, Waits
 from worker_app.gate.key import WHOLE_KEY, GateKey, Priority, Reason
 from worker_app.gate.policy import BucketPolicy
 from worker_app.gate.signals import REFUSED, Kind, Quota
 
-HOUR, LEAP, DAY = 3_600_000, 5_000, 86_400_000
+HOUR, LEAP, TRAVEL, DAY = 3_600_000, 5_000, 1_000, 86_400_000
 SHARE = {Priority.INTERACTIVE: 0.0, Priority.SYNC: 0.05, Priority.BULK: 0.15}
 LATER = {Priority.INTERACTIVE: 0, Priority.SYNC: 250, Priority.BULK: 1000}
 TICKET, PROBE, PROBE_AGAIN = 15, 50, 5_000
-LONGEST, HASTY, SAME = 900_000, 2_000, 2_000
+LONGEST, HASTY, SAME, GROWN = 900_000, 2_000, 2_000, 1_000
 MOMENTS = frozenset({"u", "g", "W", "O", "S", "x", "nr", "pa", "tat"})
 FORGOTTEN = frozenset({"u", "y", "g", "fails", "tk", "L", "R", "W", "O", "S", "x", "pa"})  # by a clear
 
@@ -67,18 +68,34 @@ class _State:
             del self.leases[lease]
             self.lessen(costs(lease))
 
-    def restore(self, epoch: int, known: tuple[Known, ...], now: int) -> int:
-        cleared = self.numbers.get("e", 0)
-        for window in known if cleared <= epoch else ():
+    def restore(self, epoch: int, known: tuple[Known, ...], now: int) -> None:
+        if self.cleared > epoch:
+            return
+        if epoch:
+            self.numbers["e"] = epoch
+        for window in known:
             ends, before = now + window.left_ms, self.get("u", window.bucket) or 0
-            if ends <= before:
+            if ends <= before + (TRAVEL if window.is_told else 0):
                 continue
             if before <= now:
                 self.numbers[f"g:{window.bucket}"] = now
                 self.texts[f"y:{window.bucket}"] = window.text
                 self.numbers.pop(f"tk:{window.bucket}", None)
             self.numbers[f"u:{window.bucket}"] = ends
-        return cleared
+
+    def adopt(self, leases: Mapping[str, int], now: int) -> None:
+        fresh = {lease: now + left for lease, left in leases.items() if lease not in self.leases}
+        spent = Counter[str]()
+        for lease in fresh:
+            spent.update(costs(lease))
+        for bucket, cost in spent.items():
+            under_way = self.get("f", bucket) if self.leases else None
+            self.numbers[f"f:{bucket}"] = (under_way or 0) + cost
+        self.leases.update(fresh)
+
+    @property
+    def cleared(self) -> int:
+        return self.numbers.get("e", 0)
 
 
 class _Blocked(Exception):
@@ -105,7 +122,8 @@ class MemoryBook:
             state = self._states.setdefault(key, _State())
             now, stepped = state.moment(self._clock())
             state.numbers["t"] = now
-            cleared = state.restore(ask.epoch, ask.known, now)
+            state.restore(ask.epoch, ask.known, now)
+            cleared = state.cleared
             state.reap(now)
             closed, ended_at = _windows(state, ask, now)
             if closed is not None:
@@ -137,37 +155,39 @@ class MemoryBook:
                 _take(state, quota, told.policies[quota.bucket], told.sent_ms, now)
             _succeeded(state, told, now, live if was_live else None)
             left, fails, opened, leaked = learned
-            cleared = state.numbers.get("e", 0)
+            cleared = state.cleared
             return Learned(was_live, left, now, cleared, stepped, told.signal.bucket, fails, opened, leaked)
 
-    def sync(self, key: GateKey, epoch: int = 0, known: tuple[Known, ...] = ()) -> Seen:
-        """Add the windows that the caller knows and tell all that is known. Without any it writes nothing."""
+    def sync(
+        self, key: GateKey, epoch: int = 0, known: tuple[Known, ...] = (), leases: Mapping[str, int] = NONE
+    ) -> Seen:
+        """Add the windows that the caller knows and the leases that it holds, and tell all that is known."""
         with self._lock:
             state = self._states.get(key) or _State()
-            if known:
+            if known or leases:
                 self._states[key] = state
                 now, stepped = state.moment(self._clock())
                 state.restore(epoch, known, now)
+                state.adopt(leases, now)
                 state.numbers["t"] = now
             else:
-                clock, stepped = self._clock(), 0
-                now = max(clock, min(state.numbers.get("t", 0), clock + LEAP))
+                seen, clock = state.numbers.get("t", 0), self._clock()
+                now, stepped = max(clock, seen), seen - clock if seen - clock > LEAP else 0
             live = sum(ends > now for ends in state.leases.values())
             fields = {name: str(number) for name, number in state.numbers.items()} | state.texts
-            return Seen(now, state.numbers.get("e", 0), stepped, live, fields)
+            return Seen(now, max(epoch, state.cleared), stepped, live, fields)
 
-    def adopt(self, key: GateKey, leases: Mapping[str, int]) -> None:
-        """Count requests that another book has granted and that are under way: lease -> milliseconds that it may last."""
+    def begin(self, key: GateKey, leases: Mapping[str, int], conc: int) -> None:
+        """Take a key over from another book: the leases that are under way, and how many requests may be at first."""
         with self._lock:
-            state, now = self._states.setdefault(key, _State()), self._clock()
-            state.leases.update({lease: now + left for lease, left in leases.items()})
+            state = self._states.setdefault(key, _State())
+            state.adopt(leases, self._clock())
+            state.numbers["conc"] = conc * 1000
 
     def clear(self, key: GateKey, bucket: str) -> int:
         """Forget the windows and quotas of a bucket, `*` of all; returns how many windows were open."""
         with self._lock:
-            state = self._states.get(key)
-            if state is None or not state.numbers:
-                return 0
+            state = self._states.setdefault(key, _State())
             now, _ = state.moment(self._clock())
             wanted = [
                 name
@@ -179,7 +199,7 @@ class MemoryBook:
                 if name.partition(":")[0] in FORGOTTEN:
                     state.numbers.pop(name, None)
                     state.texts.pop(name, None)
-            state.numbers.update(e=max(now, state.numbers.get("e", 0) + 1), t=now)
+            state.numbers.update(e=max(now, state.cleared + 1), t=now)
             return opened
 
     def every_key(self) -> list[GateKey]:
@@ -253,7 +273,7 @@ def _free(state: _State, bucket: BucketAsk, ask: Ask, now: int) -> int | None:
         rate = limit / period
         grown = remaining + max(0, now - (state.get("O", name) or 0)) * rate
         level = min(limit, grown) - _under_way(state, name)
-        missing = bucket.cost + share * limit - level
+        missing = min(limit, bucket.cost + share * limit) - level
         if missing > 0:
             raise _Blocked(max(1, missing / rate), Reason.QUOTA, name)
         return math.floor(level)
@@ -270,11 +290,13 @@ def _free(state: _State, bucket: BucketAsk, ask: Ask, now: int) -> int | None:
 
 
 def _concurrency(state: _State, ask: Ask, now: int, ended_at: int) -> int:
-    limit = min(ask.max_conc, state.numbers.get("conc", ask.max_conc * 1000) // 1000)
+    limit = most = min(ask.max_conc, state.numbers.get("conc", ask.max_conc * 1000) // 1000)
     since = now - ended_at
+    if ended_at and since >= ask.ramp_ms and any(f"y:{name}" in state.texts for name in _ended_names(state, ask)):
+        since = 0
     if ended_at and since < ask.ramp_ms:
-        limit = max(1, math.floor(1 + (limit - 1) * since / ask.ramp_ms))
-    if len(state.leases) >= limit:
+        most = max(1, math.floor(1 + (limit - 1) * since / ask.ramp_ms))
+    if len(state.leases) >= most:
         raise _Blocked(0, Reason.CONCURRENCY, WHOLE_KEY)
     return limit
 
@@ -305,15 +327,21 @@ def _grant(state: _State, ask: Ask, now: int, delay: int) -> None:
 def _ended(state: _State, ask: Ask, now: int) -> tuple[str, ...]:
     """The buckets whose window is over and was not told to be; one that is over for long is forgotten."""
     ended = []
-    for name in _names(ask):
-        closes = state.get("u", name)
-        if closes is None:
-            continue
-        if state.texts.pop(f"y:{name}", None) is not None:
+    for name in _ended_names(state, ask):
+        field = f"u:{name}"
+        is_first = state.texts.pop(f"y:{name}", None) is not None
+        if is_first:
             ended.append(name)
-        if now - closes >= ask.ramp_ms:
-            del state.numbers[f"u:{name}"]
+        if now - state.numbers[field] >= ask.ramp_ms:
+            if is_first:
+                state.numbers[field] = now
+            else:
+                del state.numbers[field]
     return tuple(ended)
+
+
+def _ended_names(state: _State, ask: Ask) -> list[str]:
+    return [name for name in _names(ask) if state.get("u", name) is not None]
 
 
 def _refused(state: _State, told: Told, now: int) -> tuple[int, int, int, bool]:
@@ -334,7 +362,7 @@ def _refused(state: _State, told: Told, now: int) -> tuple[int, int, int, bool]:
     wanted = now + _after(told, fails, now) + told.guard_ms
     opened = 0
     if wanted > ends:
-        opened = 1 if ends <= now else 2
+        opened = 1 if ends <= now else 2 if wanted > ends + GROWN else 0
         numbers[f"u:{name}"] = round(wanted)
         state.texts[f"y:{name}"] = told.text
     return max(ends, round(wanted)) - now, fails, opened, has_leaked
@@ -368,7 +396,7 @@ def _take(state: _State, quota: Quota, policy: BucketPolicy, sent_ms: int, now: 
     reset = unsaid if reset_in is None else now + reset_in
     limit = quota.limit or state.get("L", name) or quota.remaining
     is_latest, is_newer = sent_ms >= (state.get("S", name) or 0), ends <= now or reset > ends + SAME
-    takes = is_latest if policy.model == "leaky" else is_newer
+    takes = (is_latest and limit > 0) if policy.model == "leaky" else is_newer
     if takes:
         fresh = {"L": limit, "R": quota.remaining, "W": reset}
         fresh |= {"O": now, "S": sent_ms} if policy.model == "leaky" else {}

@@ -1,12 +1,12 @@
 -- Ends a lease and learns from the reply. Returns { removed, left, now, cleared, stepped, bucket, fails, opened, leaked }:
--- `left` milliseconds of the window that a refusal closed (0: it was none), `opened` 1 for a new window, 2 for one that grew,
--- `leaked` 1 where the refused request started while its bucket was known to be closed.
+-- `left` milliseconds of the window that a refusal closed (0: it was none), `opened` 1 for a new window, 2 for one that grew
+-- by more than a second, `leaked` 1 where the refused request started while its bucket was known to be closed.
 -- What adds up happens only in the call that removes the lease, so a call that is repeated does no harm.
 local lease, sent = ARGV[1], tonumber(ARGV[2])
 local kind, closes, after, after_at, text = ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local guard, default_after, max_conc = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]) * 1000
 local FIRST, STRIDE, count = 12, 7, tonumber(ARGV[11])
-local LONGEST, HASTY, SAME, DAY = 900000, 2000, 2000, 86400000
+local LONGEST, HASTY, SAME, GROWN, DAY = 900000, 2000, 2000, 1000, 86400000
 local is_success = kind == 'ok' or kind == 'near'
 local is_refused = kind == 'primary' or kind == 'secondary' or kind == 'burst'
 
@@ -59,7 +59,7 @@ if is_refused then
   end
   local wanted = now + after + guard
   if wanted > ends then
-    opened = ends <= now and 1 or 2
+    if ends <= now then opened = 1 elseif wanted > ends + GROWN then opened = 2 end
     write('u:' .. closes, wanted)
     redis.call('HSET', STATE, 'y:' .. closes, text)
     ends = wanted
@@ -78,11 +78,12 @@ for at = FIRST, names - 1, STRIDE do
     if reset_in < 0 and reset_at >= 0 and reset_at - now >= -LEAP and reset_at - now <= DAY then
       reset_in = math.max(0, reset_at - now)
     end
-    -- A reply that does not say when: the window that is known goes on, or one begins now.
+    -- A reply that does not say when: the window that is known goes on, or one begins now. Of a leaky quota the size has to be
+    -- known, for it says how fast it comes back.
     local reset = reset_in >= 0 and now + reset_in or ends > now and ends or now + period
     quota = quota > 0 and quota or known['L:' .. name] or remaining
     local is_same = model ~= 'leaky' and ends > now and reset <= ends + SAME
-    if not is_same and (model ~= 'leaky' or sent >= (known['S:' .. name] or 0)) then
+    if not is_same and (model ~= 'leaky' or quota > 0 and sent >= (known['S:' .. name] or 0)) then
       write('L:' .. name, quota)
       write('R:' .. name, remaining)
       write('W:' .. name, reset)

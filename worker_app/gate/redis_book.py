@@ -1,10 +1,11 @@
-"""The book in Redis: five scripts over two keys. Every number is Redis's own time; grants and releases are tied to the lease.
+"""The book in Redis: four scripts over two keys. Every number is Redis's own time; grants and releases are tied to the lease.
 
 A call is repeated once where the connection was cut, since the same lease gets the same grant. One that ran into its timeout
 is not: whether it was heard is unknown, and the caller has waited long enough.
 """
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha1
 from importlib import resources
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 import redis
 from redis import exceptions
 
-from worker_app.gate.book import Ask, Granted, Held, Known, Learned, Seen, Told, Waits
+from worker_app.gate.book import NONE, Ask, Granted, Held, Known, Learned, Seen, Told, Waits
 from worker_app.gate.key import GateKey, Reason
 
+MOST_AT_ONCE = 500  # keys in one trip
 PREFIX = "gate1:"  # 1 is the layout of the keys: another layout is another prefix
 CLOCK = resources.files("worker_app.gate").joinpath("_clock.lua").read_text()
 _SHARED = resources.files("worker_app.gate").joinpath("_state.lua").read_text()
@@ -34,17 +36,27 @@ class Script:
     """One script, with what it shares before it."""
 
     def __init__(self, name: str, clock: str) -> None:
+        self.name = name
         self.text = "\n".join((clock, _SHARED, resources.files("worker_app.gate").joinpath(f"{name}.lua").read_text()))
         self.digest = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
 class RedisBook:
-    """Implements `book.Book`. `clock` and `moment` are for tests that set the time: the script's clock and its last argument."""
+    """Implements `book.Book`. `on_trip` is told of every answer: which script, and how many seconds it took.
+
+    `clock` and `moment` are for tests that set the time: the script's clock and its last argument.
+    """
 
     def __init__(
-        self, client: redis.Redis, *, clock: str = CLOCK, moment: Callable[[], Iterable[object]] = tuple
+        self,
+        client: redis.Redis,
+        *,
+        on_trip: Callable[[str, float], None] = lambda *_: None,
+        clock: str = CLOCK,
+        moment: Callable[[], Iterable[object]] = tuple,
     ) -> None:
         self._client = client
+        self._on_trip = on_trip
         self._moment = moment
         self._acquire, self._observe, self._sync, self._clear = (
             Script(name, clock) for name in ("acquire", "observe", "sync", "admin")
@@ -52,13 +64,16 @@ class RedisBook:
 
     def acquire(self, key: GateKey, ask: Ask) -> Granted | Waits:
         """Grant the request or say how long to wait. Raises redis.RedisError."""
-        return answer_of(self._run(self._acquire, key, acquire_arguments(ask, is_repeat=False), again=(8, 1)), ask)
+        arguments = acquire_arguments(ask, is_repeat=False)
+        return answer_of(
+            self._run(self._acquire, key, arguments, lambda: acquire_arguments(ask, is_repeat=True))[0], ask
+        )
 
     def observe(self, key: GateKey, told: Told) -> Learned:
         """End the lease and learn from the reply. Raises redis.RedisError."""
-        row = self._run(self._observe, key, observe_arguments(told))
+        row, was_cut = self._run(self._observe, key, observe_arguments(told))
         return Learned(
-            was_live=bool(row[0]),
+            was_live=bool(row[0]) or was_cut,
             left_ms=int(row[1]),
             now_ms=int(row[2]),
             cleared=int(row[3]),
@@ -69,46 +84,86 @@ class RedisBook:
             has_leaked=bool(row[8]),
         )
 
-    def sync(self, key: GateKey, epoch: int = 0, known: tuple[Known, ...] = ()) -> Seen:
-        """Add the windows that the caller knows and tell all that is known. Raises redis.RedisError."""
-        row = self._run(self._sync, key, [epoch, *_known_arguments(known)])
-        parts = [_text(part) for part in row[4:]]
-        fields = dict(zip(parts[::2], parts[1::2], strict=True))
-        fields.pop("k", None)  # of Redis alone: when the key expires
-        return Seen(int(row[0]), int(row[1]), int(row[2]), int(row[3]), fields)
+    def sync(
+        self, key: GateKey, epoch: int = 0, known: tuple[Known, ...] = (), leases: Mapping[str, int] = NONE
+    ) -> Seen:
+        """Add the windows that the caller knows and the leases that it holds, and tell all that is known.
+
+        Raises redis.RedisError.
+        """
+        return seen_of(self._run(self._sync, key, sync_arguments(epoch, known, leases))[0])
 
     def clear(self, key: GateKey, bucket: str) -> int:
         """Forget the windows and quotas of a bucket, `*` of all; returns how many were open. Raises redis.RedisError."""
-        return int(self._run(self._clear, key, [bucket]))
+        return int(self._run(self._clear, key, [bucket])[0])
 
     def every_key(self) -> list[GateKey]:
         """Every key of which something is known. Raises redis.RedisError."""
-        found = []
-        for name in self._client.scan_iter(match=f"{PREFIX}{{*}}:s", count=500):
-            parts = _text(name)[len(PREFIX) + 1 : -len("}:s")].split("|")
-            found.append(GateKey(*parts))
+        names = self._client.scan_iter(match=f"{PREFIX}{{*}}:s", count=MOST_AT_ONCE)
+        found = {key for name in names if (key := key_of(_text(name))) is not None}
         return sorted(found, key=lambda key: key.text)
 
-    def _run(self, script: Script, key: GateKey, arguments: list[Any], again: tuple[int, object] | None = None) -> Any:
-        every = [state_key(key), leases_key(key), *arguments, *self._moment()]
+    def every_state(self) -> list[tuple[GateKey, Seen]]:
+        """The same, with what is known of each, in few trips. Raises redis.RedisError."""
+        keys = self.every_key()
+        self._client.script_load(self._sync.text)
+        rows = [row for at in range(0, len(keys), MOST_AT_ONCE) for row in self._read(keys[at : at + MOST_AT_ONCE])]
+        return [(key, seen_of(row)) for key, row in zip(keys, rows, strict=True)]
+
+    def _read(self, keys: list[GateKey]) -> list[Any]:
+        with self._client.pipeline(transaction=False) as pipe:
+            for key in keys:
+                every = [state_key(key), leases_key(key), *sync_arguments(0, (), NONE), *self._moment()]
+                pipe.evalsha(self._sync.digest, 2, *every)
+            return pipe.execute()
+
+    def _run(
+        self, script: Script, key: GateKey, arguments: list[Any], again: Callable[[], list[Any]] | None = None
+    ) -> tuple[Any, bool]:
+        """What the script answers, and whether it was asked twice, the second time with the arguments that `again` gives."""
+        keys, began, was_cut = [state_key(key), leases_key(key)], time.monotonic(), False
         try:
-            return self._evaluate(script, every)
-        except exceptions.TimeoutError:
-            raise
+            row = self._evaluate(script, [*keys, *arguments, *self._moment()])
         except exceptions.ConnectionError as error:
-            if not isinstance(
-                error.__cause__, ConnectionResetError | BrokenPipeError
-            ) and "closed by server" not in str(error):
+            if not was_reset(error):
                 raise
-            if again is not None:
-                every[2 + again[0]] = again[1]
-            return self._evaluate(script, every)
+            row, was_cut = self._evaluate(script, [*keys, *(again() if again else arguments), *self._moment()]), True
+        self._on_trip(script.name, time.monotonic() - began)
+        return row, was_cut
 
     def _evaluate(self, script: Script, every: list[Any]) -> Any:
         try:
             return self._client.evalsha(script.digest, 2, *every)
         except exceptions.NoScriptError:
             return self._client.eval(script.text, 2, *every)
+
+
+def was_reset(error: exceptions.ConnectionError) -> bool:
+    """Whether a connection that stood was cut. redis-py tells it by the message, or by the error beneath its own."""
+    beneath = error.__cause__ or error.__context__
+    return isinstance(beneath, ConnectionResetError | BrokenPipeError) or "closed by server" in str(error)
+
+
+def key_of(name: str) -> GateKey | None:
+    """The key whose state is kept under this name; None where it is not one of ours."""
+    parts = name[len(PREFIX) + 1 : -len("}:s")].split("|")
+    try:
+        return GateKey(*parts)
+    except (TypeError, ValueError):
+        return None
+
+
+def sync_arguments(epoch: int, known: tuple[Known, ...], leases: Mapping[str, int]) -> list[Any]:
+    """The arguments of sync.lua in its order."""
+    return [epoch, *_known_arguments(known), len(leases), *(part for item in leases.items() for part in item)]
+
+
+def seen_of(row: list[Any]) -> Seen:
+    """What sync.lua answered."""
+    parts = [_text(part) for part in row[4:]]
+    fields = dict(zip(parts[::2], parts[1::2], strict=True))
+    fields.pop("k", None)  # of Redis alone: when to say anew how long the key lives
+    return Seen(int(row[0]), int(row[1]), int(row[2]), int(row[3]), fields)
 
 
 def acquire_arguments(ask: Ask, *, is_repeat: bool) -> list[Any]:
@@ -160,7 +215,7 @@ def observe_arguments(told: Told) -> list[Any]:
 def _known_arguments(known: tuple[Known, ...]) -> list[Any]:
     arguments: list[Any] = [len(known)]
     for window in known:
-        arguments += [window.bucket, window.left_ms, window.text]
+        arguments += [window.bucket, window.left_ms, window.text, int(window.is_told)]
     return arguments
 
 

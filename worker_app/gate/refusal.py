@@ -3,10 +3,16 @@
 from worker_app import errors
 from worker_app.gate.key import WHOLE_KEY, Decision, GateKey
 
+DETAIL_CHARS = 120  # of the provider's word: the state of a key stays small
+
 
 def reason_text(reason: str, detail: str) -> str:
-    """A reason and the provider's word as they are stored: `secondary: You have exceeded ...`."""
-    return f"{reason}: {detail}" if detail else reason
+    """A reason and the provider's word as they are stored: `secondary: You have exceeded ...`.
+
+    Half characters, which JSON may hold and Redis may not, become question marks.
+    """
+    text = f"{reason}: {detail[:DETAIL_CHARS]}" if detail else reason
+    return text.encode(errors="replace").decode()
 
 
 def rate_limited(key: GateKey, decision: Decision) -> errors.RateLimited:

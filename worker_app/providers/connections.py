@@ -41,6 +41,7 @@ class Connections:
     gate: Gate
     resolve: Callable[[UUID, UUID], Credential]  # (organisation, credential); raises CredentialRefused
     session: Session
+    most_sleep_seconds: float = MOST_SLEEP_SECONDS  # that one request may sleep in the gate
     cache: Cache = field(default_factory=Cache)
     tokens: InstallationTokens = field(default_factory=InstallationTokens)
 
@@ -78,5 +79,5 @@ class Connections:
             cache=self.cache,
             headers=headers,
             priority=caller.priority,
-            max_wait=lambda: min(MOST_SLEEP_SECONDS, caller.patience()),
+            max_wait=lambda: min(self.most_sleep_seconds, caller.patience()),
         )

@@ -67,6 +67,9 @@ class GitHubReader:
     api: Api
     dataset: str
     page_size: int = field(default=MOST, kw_only=True)  # items; GitHub gives 100 at most
+    _begun: list[Described] = field(
+        default_factory=list, init=False, repr=False
+    )  # what `begin` saw, for the next `read`
 
     def begin(self, source: records.Source, cursor: records.Cursor, now: datetime) -> records.Walk:
         """Freeze what a walk from `cursor` has to read; its stamp is GitHub's clock, `now` where it shows none.
@@ -76,6 +79,7 @@ class GitHubReader:
         answer, described = self._described(source)
         if self.dataset in described.switched_off:
             raise errors.DatasetDisabled(f"{described.full_name} has {self.dataset} switched off")
+        self._begun[:] = [described]
         walk = self._walk(source, described).begin(cursor, answer.now or now)
         # Only its commits show that a repository is empty; the other datasets know nothing better.
         is_still_empty = source.state == "empty" and self.dataset != "commits" and walk.state == "active"
@@ -88,7 +92,8 @@ class GitHubReader:
 
         Raises WalkLost when the head that frames a walk over commits is gone, and what `begin` raises.
         """
-        _, described = self._described(source)
+        # A walk that begins now was described a moment ago; one that goes on may have been renamed since.
+        described = self._begun.pop() if self._begun else self._described(source)[1]
         is_first = position is None
         for page in self._walk(source, described).pages(walk, position):
             yield page._replace(records=(described.record, *page.records)) if is_first else page

@@ -60,8 +60,8 @@ def rows(shape: Shape, page: Iterable[Record], stamp: datetime) -> list[dict[str
 
     identity = attrgetter(*shape.key)
     mine = sorted((item for item in page if isinstance(item, shape.record)), key=age)
-    newest = {identity(item): item for item in mine}
-    return [{name: getattr(newest[key], name, stamp) for name in shape.columns} for key in sorted(newest)]
+    newest, columns = {identity(item): item for item in mine}, shape.columns
+    return [{name: getattr(newest[key], name, stamp) for name in columns} for key in sorted(newest)]
 
 
 @functools.cache

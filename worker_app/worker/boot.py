@@ -137,10 +137,10 @@ class Boot:
             pool_size=pool_size,
             slots=slots,
             processes=self.processes,
+            draining=self.draining,
         )
 
     def _install(self, built: runtime.Runtime) -> None:
-        built.draining = self.draining
         if self.settings.dev_hops_fleet == "worker":
             held = publish.held_queues(built.broker, queues.ALL_QUEUES, self.settings.outbox_max_depth)
             send = publish.publisher(self.app, built.broker)

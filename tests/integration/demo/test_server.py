@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,7 +14,8 @@ import pytest
 import requests
 
 from tests.integration.demo.conftest import Client
-from worker_app.demo.fake import FakeGitHub
+from worker_app.demo import faults
+from worker_app.demo.fake import ContractBreach, FakeGitHub
 from worker_app.demo.server import Latency
 from worker_app.demo.world import World
 
@@ -52,6 +54,38 @@ def test_latency_can_be_changed_while_it_runs(github: FakeGitHub, client: Client
     client.get("/user")
     (entry,) = github.log.entries()
     assert entry.left_at - entry.arrived_at >= 0.05
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/repos/acme/api/issues"), ("DELETE", "/repos/acme/api"), ("GET", "/graphql")]
+)
+def test_method_that_is_not_served_is_not_found(github: FakeGitHub, method: str, path: str) -> None:
+    headers = {"authorization": f"Bearer {github.token}"}
+    assert requests.request(method, github.url + path, headers=headers, timeout=5).status_code == 404
+
+
+def test_client_that_goes_away_leaves_nothing_in_flight(github: FakeGitHub, client: Client) -> None:
+    github.faults.add(faults.drip(1.0))
+    github.faults.add(faults.delivery(repeat=5000), times=1)
+    with closing(HTTPConnection(github.url.removeprefix("http://"), timeout=5)) as connection:
+        headers = {"authorization": f"Bearer {github.token}", "user-agent": "test"}
+        connection.request("GET", "/user", headers=headers)
+        assert connection.getresponse().status == 200
+    deadline = time.monotonic() + 10
+    while not github.log.entries() and time.monotonic() < deadline:
+        threading.Event().wait(0.05)
+    assert client.get("/user").status_code == 200
+    assert github.log.entries()[-1].in_flight == 1
+
+
+def test_defect_of_the_fake_fails_the_block(world: World) -> None:
+    github = FakeGitHub(world).__enter__()
+    github.before_each_answer(lambda _: 1 / 0)
+    headers = {"authorization": f"Bearer {github.token}"}
+    with pytest.raises(requests.ConnectionError):
+        requests.get(f"{github.url}/user", headers=headers, timeout=5)
+    with pytest.raises(ContractBreach, match="division by zero"):
+        github.__exit__(None, None, None)
 
 
 def test_request_without_a_user_agent_is_refused(github: FakeGitHub) -> None:

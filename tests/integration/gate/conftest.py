@@ -3,12 +3,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+import redis
 
+from tests.integration.gate.timed import KEY as KEY
+from tests.integration.gate.timed import Timed
 from worker_app.gate.gate import Gate
 from worker_app.gate.key import GateKey, Reason
 from worker_app.gate.listener import Listener
-
-KEY = GateKey("github", "acme", "github.com")
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Heard(Listener):
     def clock_stepped(self, seconds: float) -> None:
         self.steps.append(seconds)
 
-    def trip(self, seconds: float) -> None:
+    def trip(self, script: str, seconds: float) -> None:
         self.trips += 1
 
 
@@ -64,3 +65,9 @@ def gate_of(redis_url: str) -> Iterator[Callable[..., Gate]]:
     yield make
     for gate in made:
         gate.close()
+
+
+@pytest.fixture
+def timed(redis_client: redis.Redis) -> Timed:
+    """The scripts under a time that the test sets."""
+    return Timed(redis_client)

@@ -5,8 +5,8 @@ import pytest
 from worker_app.gate.book import Ask, BucketAsk, Granted, Told, Waits
 from worker_app.gate.key import GateKey, Priority, Reason
 from worker_app.gate.memory_book import MemoryBook
-from worker_app.gate.outage import shared, shared_signal
 from worker_app.gate.policies import GITHUB
+from worker_app.gate.share import shared_ask, shared_signal
 from worker_app.gate.signals import Kind, Quota, RateSignal
 
 KEY = GateKey("github", "acme", "github.com")
@@ -116,7 +116,13 @@ def test_next_refusal_without_a_stated_wait_closes_for_twice_the_default(story: 
 
 
 def test_share_of_one_of_five_workers(story: Story) -> None:
-    ask = shared(story.request(), 5)
+    ask = shared_ask(story.request(), GITHUB.max_conc, 5)
     assert ask.max_conc == 4
     assert [item.policy.gap for item in ask.buckets] == [0.0, 0.4]
     assert shared_signal(LEFT, 5).quotas[0].remaining == 60
+
+
+def test_share_of_many_workers_is_one_request_and_never_none(story: Story) -> None:
+    for workers, each in ((16, 1), (20, 1), (40, 1), (10, 2)):
+        assert shared_ask(story.request(), GITHUB.max_conc, workers).max_conc == each
+        assert each * workers <= max(workers, 1.25 * GITHUB.max_conc)
