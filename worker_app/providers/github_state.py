@@ -68,8 +68,9 @@ def dataset_fault(answer: Answer, full_name: str, dataset: str) -> errors.DevHop
     if answer.status == 410 or is_missing or is_off:
         return errors.DatasetDisabled(f"{full_name} has {dataset} switched off: {message(answer)} ({answer.status})")
     if answer.status in {403, 404, 451} and not SSO_URL.match(answer.headers.get("X-GitHub-SSO", "")):
-        text = f"GitHub gives no {dataset} of {full_name}: {message(answer)} ({answer.status}); give the credential of this source"
-        return errors.ProviderRefused(f"{text} the right to read them", status=answer.status)
+        text = f"GitHub gives no {dataset} of {full_name}: {message(answer)} ({answer.status})"
+        remedy = "give the credential of this source the right to read them"
+        return errors.ProviderRefused(f"{text}; {remedy}", status=answer.status)
     return _refusal(answer, full_name, "check the credential of this source")
 
 
