@@ -1,7 +1,8 @@
 """The words of the gate: what a window closes, how urgent a request is, and what was decided about it. Values without I/O."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 WHOLE_KEY = "*"  # the bucket of a window that closes every other one
 FORBIDDEN = frozenset("{}|")  # they separate the parts of a Redis key
@@ -18,6 +19,10 @@ class GateKey:
     provider: str  # github, gitlab, jira, linear
     org_id: str
     host: str  # github.com, gitlab.com, acme.atlassian.net, linear.app
+    _hash: int = field(init=False, repr=False, compare=False)  # a key is looked up at every request
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __post_init__(self) -> None:
         for name in ("provider", "org_id", "host"):
@@ -28,6 +33,8 @@ class GateKey:
             raise ValueError(
                 f"host is {self.host!r}: write it in lower case, without scheme, path, default port and final dot"
             )
+
+        object.__setattr__(self, "_hash", hash((self.provider, self.org_id, self.host)))
 
     @property
     def text(self) -> str:
@@ -55,8 +62,7 @@ class Reason(StrEnum):
     OUTAGE = "outage"  # the gate's Redis is away
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """Whether a request may start now; if not, in how many seconds to ask again, and why."""
 
     allowed: bool
