@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 UNIT := tests/unit
 
-.PHONY: help install lock up down test contract-test e2e check test-gevent chaos chaos-short soak bench bench-worker bench-dispatch bench-gate shape docs image
+.PHONY: help install lock up down test contract-test e2e check test-gevent chaos chaos-short soak bench bench-worker bench-dispatch bench-gate bench-github shape docs image
 
 help:  ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ bench-dispatch: install  ## Due schedules to runs and messages, ours and other s
 
 bench-gate: install  ## The rate-limit gate beside other limiters on a mock provider, JSON in bench/results (ARGS="--markdown")
 	$(BIN)/python -m bench.gate $(ARGS)
+
+bench-github: install  ## Pull requests of a fake GitHub into Postgres, beside perceval, JSON in bench/results (ARGS="--quick")
+	$(BIN)/python -m bench.github_sync $(ARGS)
 
 shape: install  ## The size and structure of the code, as figures
 	$(BIN)/python -m bench.shape $(ARGS)

@@ -14,6 +14,7 @@ COLUMNS = (
     ("requests per pull request", "requests_per_pull_request"),
     ("of the ideal, %", "ideal_percent"),
     ("records", "records"),
+    ("given back", "given_back"),
     ("CPU per pull request, ms", "cpu_ms_per_pull_request"),
     ("Postgres, ms", "postgres_cpu_ms_per_pull_request"),
     ("server, ms", "server_cpu_ms_per_pull_request"),
@@ -29,6 +30,7 @@ class Taken:
     requests: int  # that the server got
     slots: int  # that could work at once
     records: int  # that were stored, or read where nothing is stored
+    given_back: int | None  # times that a batch gave its slot back before its end; None: it knows no such thing
     cpu_seconds: float  # of the client
     postgres_cpu_seconds: float | None  # None: it stores nothing
     server_cpu_seconds: float

@@ -4,6 +4,7 @@ A slot of a schedule becomes a run, the run a batch for each repository, and a w
 queue, gate, vault and durable Postgres are those of production. Each measurement has an organisation of its own.
 """
 
+import contextlib
 from collections.abc import Sequence
 from itertools import count
 from uuid import UUID
@@ -64,10 +65,26 @@ class Ours:
         self._service.closed(jobs.metrics_run_id(run.id))
         if run.state != jobs.RunState.SUCCEEDED or run.started_at is None or run.finished_at is None:
             raise BenchError(f"the run of {org.name} is {run.state}: {run.error}")
-        slots = min(SLOTS, server.world.repositories)
         seconds = (run.finished_at - run.started_at).total_seconds()
         cpu = [round(end - start, 3) for start, end in zip(before, after, strict=True)]
-        return Taken(server.world.total, seconds, requests, slots, run.records, *cpu)
+        return Taken(
+            pull_requests=server.world.total,
+            seconds=round(seconds, 3),
+            requests=requests,
+            slots=min(SLOTS, server.world.repositories),
+            records=run.records,
+            given_back=self._given_back(run.id),
+            cpu_seconds=cpu[0],
+            postgres_cpu_seconds=cpu[1],
+            server_cpu_seconds=cpu[2],
+        )
+
+    def _given_back(self, run_id: UUID) -> int:
+        """How often a batch of the run gave its slot back before its end: each wake beside its first says so."""
+        statement = "SELECT CAST(sum(wakes - 1) AS integer) FROM sync_batches WHERE run_id = :id"
+        (found,) = seed.column(self.postgres, statement, id=run_id)
+        assert isinstance(found, int)
+        return found
 
     def _minted(self, org: Org) -> UUID:
         """A run, minted by a tick; its schedule is removed, so that the next tick does not serve it again."""
@@ -92,9 +109,11 @@ class Ours:
             backend = psutil.Process(tx.execute(text("SELECT pg_backend_pid()")).scalar_one())
         postmaster = backend.parent()
         assert postmaster is not None
-        own = postmaster.cpu_times()
-        living = [sum(process.cpu_times()[:2]) for process in (postmaster, *postmaster.children())]
-        return float(sum(living) + own.children_user + own.children_system)
+        own, living = postmaster.cpu_times(), 0.0
+        for process in (postmaster, *postmaster.children()):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                living += sum(process.cpu_times()[:2])
+        return float(living + own.children_user + own.children_system)
 
 
 def _only_pull_requests(tx: Transaction, source: Source) -> None:

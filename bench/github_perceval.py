@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _read(url: str, token: str, full_name: str, most: int) -> Iterator[dict[str, Any]]:
-    """The first `most` pull requests of a repository, each with the identities of what belongs to it."""
+    """The first `most` pull requests of a repository, each with the identities of what we store as well."""
     owner, name = full_name.split("/")
     backend = GitHub(owner=owner, repository=name, api_token=[token], base_url=url)
     for item in islice(backend.fetch(category=CATEGORY_PULL_REQUEST), most):
@@ -36,6 +36,7 @@ def _read(url: str, token: str, full_name: str, most: int) -> Iterator[dict[str,
             "pull_request": str(data["id"]),
             "reviews": [str(review["id"]) for review in data["reviews_data"]],
             "commits": data["commits_data"],
+            "comments_count": len(data["review_comments_data"]),
         }
 
 

@@ -1,7 +1,7 @@
 """The rows of the GitHub benchmark: one for each world, in which both sides read the same server in turns."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -95,7 +95,7 @@ class Rows:
         taken, found = self._ours.sync(row.server, org), self._difference(row, org.id)
         note(f"{row.name}: ours {taken.pull_requests / taken.seconds:,.0f} per second; {found}")
         row.judge("all_was_stored_once", is_right=found.is_none)
-        return taken
+        return replace(taken, records=found.total)
 
     def _read(self, row: Row, *, threads: int, most: int | None = None) -> Taken:
         taken, is_right = github_peer.measure(row.server, threads=threads, most=most)

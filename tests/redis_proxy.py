@@ -123,6 +123,7 @@ class RedisProxy:
             except (OSError, ValueError):
                 return
             self.connections += 1
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._mode == "reset":
                 self._shut(client, is_reset=True)
                 continue
@@ -133,6 +134,7 @@ class RedisProxy:
     def _serve(self, client: socket.socket) -> None:
         try:
             with socket.create_connection(self._way) as server:
+                server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._pump(client, server)
         except (OSError, ValueError):
             pass

@@ -22,7 +22,8 @@ from worker_app.vault import Vault
 
 FINGERPRINT = "fingerprint"  # purpose of the vault's key that fingerprints are made with
 LEAST_RSA_BITS = 2048  # what GitHub makes for its Apps
-_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?")
+_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?")
+_NO_HOST_OF_PEOPLE = {"api.github.com": "github.com", "www.github.com": "github.com"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +154,14 @@ def private_key_of(text: str) -> Secret:
 
 def host_of(text: str) -> str:
     """A host as a person sees it, in lower case. Raises UsageError for an address in its place."""
-    host = text.strip().lower()
+    host = text.strip().lower().removesuffix(":443")
     if not _HOST.fullmatch(host):
-        raise errors.UsageError(f"host is {text!r}: write it as in github.com, without scheme, path and user")
+        shown = re.sub(r"^.*@", "***@", text)[:100]
+        raise errors.UsageError(
+            f"host is {shown!r}: write it as in github.com, without scheme, path, user and final dot"
+        )
+    if host in _NO_HOST_OF_PEOPLE:
+        raise errors.UsageError(f"host is {text!r}: write the one that people see, {_NO_HOST_OF_PEOPLE[host]}")
     return host
 
 

@@ -4,7 +4,18 @@ Only the code that signs a request, the vault and the sanitiser call `reveal`; a
 """
 
 import hmac
+import re
 from typing import Any, Never, Self, SupportsIndex
+
+# How providers begin their tokens, and what a key file begins with.
+_SHAPES = re.compile(
+    r"gh[a-z]_\w{16}|github_pat_\w{16}|glpat-[\w-]{16}|lin_(?:api|oauth)_\w{16}|ATATT\w{16}|-----BEGIN"
+)
+
+
+def looks_like_secret(text: str) -> bool:
+    """Whether a text that is to be stored, shown or sent in clear holds what looks like a token or a private key."""
+    return _SHAPES.search(text) is not None
 
 
 class Secret:

@@ -12,6 +12,8 @@ from worker_app.store import credentials as rows
 from worker_app.store import sources
 from worker_app.vault import RingKeys, Vault
 
+MOST_NAME = 100  # characters
+MOST_ID = 2**63 - 1
 MOST_BYTES = 65_536  # of a secret; the longest key in PEM has a tenth of it
 
 
@@ -45,10 +47,16 @@ def add_credential(
 ) -> None:
     """Add a credential under NAME. The secret comes from standard input, --file or --env, never from an argument."""
     assert provider == GitHubToken.provider
+    if not all(0 < (number or 1) <= MOST_ID for number in (app_id, installation_id)):
+        raise errors.UsageError(
+            f"--app-id and --installation-id are numbers from 1 to {MOST_ID}, as the App's settings show them"
+        )
     if (app_id is None) != (installation_id is None):
         raise errors.UsageError("--app-id and --installation-id go together: give both for an App, none for a token")
-    if not name.strip() or not name.isprintable():
-        raise errors.UsageError(f"credential is {name!r}: give a name of printable characters")
+    if not name.strip() or not name.isprintable() or len(name) > MOST_NAME:
+        raise errors.UsageError(
+            f"credential is {name[:MOST_NAME]!r}: give a name of 1 to {MOST_NAME} printable characters"
+        )
     host = credentials.host_of(host)
     with context.opened() as runtime:
         sealer = Vault(RingKeys(runtime.settings.require_credential_keys()))

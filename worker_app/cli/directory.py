@@ -100,10 +100,7 @@ def _asked(opened: Runtime, known: registry.Provider, named: registry.Named, cal
     try:
         return list(known.find(opened.connections, replace(caller, priority=Priority.INTERACTIVE), named))
     except errors.SourceUnavailable as error:
-        raise errors.UsageError(
-            f"source {named.external_name} on {named.host} cannot be read: {error}; look at its name, and at what the "
-            "credential may see (--credential)"
-        ) from error
+        raise errors.UsageError(f"on {named.host}: {error} (--credential)") from error
 
 
 def _added(

@@ -16,7 +16,8 @@ from worker_app.sync.explain_findings import Bounds
 def explain_one(named: str, as_json: bool) -> None:
     """Say why a job, a run or a batch is not running: the decisive reason first, then all that was found.
 
-    It is named by its id or an unambiguous beginning of it; a source's name stands for its schedule.
+    It is named by its id or an unambiguous beginning of it; a source's name stands for the run of it that was asked
+    for by hand and is not over, else for its schedule.
     """
     with context.opened() as runtime:
         found = explain.explain(runtime.postgres, runtime.broker, runtime.locks, bounds_of(runtime.settings), named)

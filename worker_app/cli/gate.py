@@ -1,10 +1,13 @@
 """The rate-limit gate: which keys are closed, until when, and what the provider said; and an end before its time."""
 
+import sys
 from collections.abc import Sequence
+from textwrap import shorten
 
 import click
 from rich.console import Console
 
+from worker_app import errors
 from worker_app.cli import context, output
 from worker_app.gate.key import WHOLE_KEY, GateKey
 from worker_app.runtime import Runtime
@@ -15,6 +18,7 @@ from worker_app.sync.explain_findings import countdown
 from worker_app.sync.gates import Cleared, GateView
 
 COLUMNS = ("BUCKET", "CLOSED FOR", "REASON", "THE PROVIDER SAID", "LEFT", "WHOLE IN")
+SAID_WIDTH = 60  # characters of what the provider said; --json has all of it
 EMPTY = "no gate is known: no provider with a limit was asked yet"
 
 
@@ -88,7 +92,13 @@ def _confirm(closed: Sequence[GateView]) -> None:
     for view in closed:
         said = f": {view.detail}" if view.detail else ""
         output.note(f"{_of(view)} is closed for {countdown(view.retry_in)} ({view.reason}{said})")
-    if closed and not click.confirm("open it all the same?", err=True):
+    try:
+        is_wanted = not closed or click.confirm("open it all the same?", err=True)
+    except click.Abort:
+        if sys.stdin.isatty():  # Ctrl-C
+            raise
+        raise errors.UsageError("nobody is there to be asked whether to open it all the same: give --yes") from None
+    if not is_wanted:
         output.note("nothing was changed")
         raise SystemExit(context.EXIT_FAILED)
 
@@ -106,7 +116,8 @@ def _cells(view: GateView) -> tuple[str | None, ...]:
     left = None if view.remaining is None else f"{view.remaining} of {view.limit}"
     whole_in = None if view.reset_in is None else countdown(view.reset_in)
     closed_for = countdown(view.retry_in) if view.is_closed else None
-    return view.bucket, closed_for, view.reason or None, view.detail or None, left, whole_in
+    said = shorten(view.detail, SAID_WIDTH, placeholder="…") or None
+    return view.bucket, closed_for, view.reason or None, said, left, whole_in
 
 
 def _of(view: GateView) -> str:

@@ -28,6 +28,7 @@ API_PORT, FLOWER_PORT = 8000, 5555
 FIRST_ORG = "local"
 FIRST_SCHEDULE = "H/15 * * * *"
 LOOK_SECONDS = 0.5  # between two looks at what has died
+FIRST_DAYS = 12  # shown after the first syncs, of all repositories together
 METRICS_SECONDS = 60.0  # to wait for the first metrics after the first sync
 
 
@@ -72,6 +73,7 @@ class Stack:
     def __init__(self, wanted: Wanted, console: Console) -> None:
         self.wanted = wanted
         self.folder = wanted.folder
+        self.has_demo = wanted.has_demo or (not wanted.stores_only and local_demo.is_in(wanted.folder))
         self.console = console
         self.stores = Stores(self.folder)
         self.supervisor = Supervisor(self.folder, self.stores, self.say)
@@ -93,7 +95,7 @@ class Stack:
             self.say(f"your shell sets {', '.join(shadowing)}: this `up` does not use it, but verbs typed there will")
         addresses = self.supervisor.start_stores()
         migrate.migrate_postgres(addresses.database_url, self.say)
-        demo_port = self._port(local_demo.PORT, "the demo's GitHub") if self.wanted.has_demo else None
+        demo_port = self._port(local_demo.PORT, "the demo's GitHub") if self.has_demo else None
         api_urls = {} if demo_port is None else {local_demo.HOST: f"http://127.0.0.1:{demo_port}"}
         self.environment = local_roles.public_environment(self.folder, addresses, self.stores, api_urls)
         if not self.wanted.stores_only:
@@ -126,7 +128,7 @@ class Stack:
     def _first_source(self) -> None:
         """Add the repository with a schedule, unless it is there, and ask for one run now."""
         path = self.wanted.repository
-        if path is None and self.wanted.has_demo:
+        if path is None and self.has_demo:
             return
         if path is None:
             self.say(
@@ -171,7 +173,9 @@ class Stack:
         with opened.postgres.transaction() as tx:
             orgs = [sources.org(tx, name) for name in sorted({view.org for view in followed})]
             rows = [row for org in orgs for row in metrics.read(tx, org.id, grain="repo")]
-        metrics_view.draw(Console(stderr=True, highlight=False), rows, "repo", days=10)
+            names = metrics_view.names_of(source for org in orgs for source in sources.sources(tx, org.id))
+        days = max(3, FIRST_DAYS // len(followed))
+        metrics_view.draw(Console(stderr=True, highlight=False), rows, "repo", days=days, names=names)
 
     def _watch(self) -> None:
         while not self.over.wait(LOOK_SECONDS):

@@ -29,11 +29,12 @@ from worker_app.sync import orders
 from worker_app.vault import RingKeys, Vault
 
 HOST = "github.localhost"
+BEGUN = "demo.json"  # keeps since when there is a demo in a folder
 ORG, ACCOUNT, CREDENTIAL = "demo", "acme", "demo"
 PORT = 8090
 SCHEDULE = "H/5 * * * *"
 # Small enough that a newcomer meets both limits within a minute: the quota, and too many requests at once.
-RULES = Rules(core=60, graphql=60, period=60, concurrency=5, retry_after=15)
+RULES = Rules(core=45, graphql=45, period=30, concurrency=5, retry_after=12)
 WORLD = ("--repositories", "4", "--pull-requests", "60", "--live", "15", "--latency", "0.05", "0.15")
 
 
@@ -41,6 +42,11 @@ def require() -> None:
     """Raises UsageError where the demo's extra is not installed."""
     if find_spec("graphql") is None:
         raise errors.UsageError("--demo needs the extra `demo`: pip install 'dev-hops[demo]'")
+
+
+def is_in(folder: Folder) -> bool:
+    """Whether the folder has the demo's sources: without the demo their syncs would fail."""
+    return (folder.path / BEGUN).exists()
 
 
 def introduction(command: str) -> str:
@@ -90,7 +96,7 @@ def _limits(rules: Rules) -> list[str]:
 
 
 def _begun_at(folder: Folder) -> datetime:
-    path = folder.path / "demo.json"
+    path = folder.path / BEGUN
     if not path.exists():
         now = datetime.now(UTC).replace(microsecond=0)
         replace_file(path, json.dumps({"until": now.isoformat()}).encode())

@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from worker_app import api_urls as named_urls
 from worker_app import settings
 from worker_app.cli import roles
 from worker_app.embedded import folder as folders
@@ -38,7 +39,7 @@ def public_environment(
     `api_urls`: where the API of a host is, beside those that the environment names.
     """
     secrets, chosen = folder.secrets(), settings.own_environment(DEFAULTS, {})
-    named = dict(settings.load({**chosen, "DATABASE_URL": ""}).provider_api_urls) | dict(api_urls)
+    named = dict(named_urls.parse(chosen.get("PROVIDER_API_URLS", ""))) | dict(api_urls)
     return {
         "DATABASE_URL": addresses.database_url.replace("+psycopg2", "", 1),  # as psql reads it too
         "REDIS_URL": addresses.redis_url,

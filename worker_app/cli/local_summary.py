@@ -54,6 +54,7 @@ def draw(console: Console, folder: Folder, found: dict[str, Any]) -> None:
         f'{"queues":>12}  {verb} queues, or: eval "$({verb} env)"; redis-cli -p {valkey} llen sync.git', markup=False
     )
     console.print(f"{'runs':>12}  {verb} runs list", markup=False)
+    console.print(f"{'gates':>12}  {verb} gate list", markup=False)
     console.print(f"{'metrics':>12}  {verb} metrics show", markup=False)
     console.print(f"{'passwords':>12}  {folder.path}/secrets.json (Flower's user is {FLOWER_USER})", markup=False)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from worker_app import errors, logs
+from worker_app import errors, logs, secret
 from worker_app.cli import (
     context,
     credentials,
@@ -37,24 +37,35 @@ def cli() -> None:
 
 
 def _given(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """An option's text; one that is empty is a shell variable that was not set, and never what somebody meant."""
-    if value == "":
+    """A text that was typed. An empty option is a shell variable that was not set; a secret is in the shell's history now."""
+    if value == "" and isinstance(parameter, click.Option):
         raise click.BadParameter("it is empty; give a value, or leave the option out", param=parameter)
+    if value is not None and secret.looks_like_secret(value):
+        raise click.BadParameter(
+            "it holds what looks like a secret, which others see in the list of processes: withdraw it at its provider, and "
+            "give a new one to `dev-hops credentials add` on standard input",
+            param=parameter,
+        )
     return value
 
 
-def _refuse_empty(command: click.Command) -> None:
+def _check_texts(command: click.Command) -> None:
     for item in command.commands.values() if isinstance(command, click.Group) else ():
-        _refuse_empty(item)
+        _check_texts(item)
     for parameter in command.params:
-        if isinstance(parameter, click.Option) and parameter.type is click.STRING and parameter.callback is None:
+        if (
+            parameter.type is click.STRING
+            and parameter.callback is None
+            and parameter.nargs == 1
+            and not parameter.multiple
+        ):
             parameter.callback = _given
 
 
 for module in (stack, directory, credentials, schedules, runs, explain, metrics, reports, queues, gate, doctor, roles):
     for command in module.COMMANDS:
         if module is not roles:  # the image's command line gives a worker every variable, also those that are not set
-            _refuse_empty(command)
+            _check_texts(command)
         cli.add_command(command)
 
 

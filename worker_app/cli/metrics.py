@@ -3,8 +3,10 @@
 import csv
 import io
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from itertools import groupby
+from types import MappingProxyType
 
 import click
 from rich.console import Console
@@ -13,6 +15,7 @@ from worker_app import errors
 from worker_app.cli import context, output
 from worker_app.cli.directory import org_option
 from worker_app.metrics import commits
+from worker_app.records import Source
 from worker_app.store import metrics, sources
 from worker_app.store.metrics import MetricRow
 
@@ -67,11 +70,14 @@ def show_metrics(
             start=start.date() if start else None,
             end=end.date() if end else None,
         )
+        names_shown = names_of(sources.sources(tx, org.id))
     if as_csv and not as_json:
         click.echo(_csv(found), nl=False)
         return
     output.emit(
-        [_document(row) for row in found], as_json=as_json, show=lambda console: draw(console, found, grain or "repo")
+        [_document(row) for row in found],
+        as_json=as_json,
+        show=lambda console: draw(console, found, grain or "repo", names=names_shown),
     )
 
 
@@ -89,16 +95,43 @@ def _csv(found: list[MetricRow]) -> str:
     return text.getvalue()
 
 
-def draw(console: Console, found: list[MetricRow], grain: str, days: int = DAYS_SHOWN) -> None:
-    """Draw the latest days of every repository or organisation: its metrics as columns, the first of them as a bar."""
-    shown = sorted((row for row in found if row.grain == grain and row.value is not None), key=lambda row: row.grain_id)
+def names_of(known: Iterable[Source]) -> dict[str, str]:
+    """What people call the repositories whose ids are numbers, by the ids of their grain."""
+    return {
+        _grain_id(source, source.ext_id): _grain_id(source, source.external_name)
+        for source in known
+        if source.ext_id.isdecimal()
+    }
+
+
+def _grain_id(source: Source, name: str) -> str:
+    return commits.repo_place(source.provider, source.host, name).grain_id
+
+
+def draw(
+    console: Console,
+    found: list[MetricRow],
+    grain: str,
+    *,
+    days: int = DAYS_SHOWN,
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Draw the latest days of every repository or organisation: its metrics as columns, the first of them as a bar.
+
+    `names` are shown in place of the ids of repositories.
+    """
+
+    def name(row: MetricRow) -> str:
+        return names.get(row.grain_id, row.grain_id)
+
+    shown = sorted((row for row in found if row.grain == grain and row.value is not None), key=name)
     if not shown:
         console.print("no metrics yet; they follow the first sync of a source", markup=False)
-    for grain_id, rows in groupby(shown, key=lambda row: row.grain_id):
+    for named, rows in groupby(shown, key=name):
         by_day: defaultdict[date, dict[str, MetricRow]] = defaultdict(dict)
         for row in rows:
             by_day[row.day][row.metric] = row
-        console.print(grain_id, style="bold", markup=False)
+        console.print(named, style="bold", markup=False)
         _draw_days(console, by_day, sorted(by_day)[-days:])
 
 

@@ -1,9 +1,10 @@
 -- What every script shares. KEYS[1]: hash, what is known of one key. KEYS[2]: sorted set, lease -> moment of its end.
 -- Fields of the hash, with b a bucket: t last moment seen, e moment of the last clear, k moment to say anew how long it lives,
--- conc learned limit in thousandths, u:b closed until, y:b reason and detail, g:b moment at which the window opened,
--- fails:b refused generations in a row, tk:b tickets given, L:b R:b W:b limit, remaining, reset, O:b observed at, S:b sent at,
--- x:b untracked until, nr:b near its limit until, pa:b last probe, tat:b pacing, f:b cost under way. All moments are
--- milliseconds of clock(). A script reads once what it needs into `known`, and writes once what it noted by `write`.
+-- conc learned limit in thousandths, p moment until which nothing follows the first request after a window, u:b closed until,
+-- y:b reason and detail, g:b moment at which the window opened, fails:b refused generations in a row, tk:b tickets given,
+-- L:b R:b W:b limit, remaining, reset, O:b observed at, S:b sent at, x:b untracked until, nr:b near its limit until, pa:b last
+-- probe, tat:b pacing, f:b cost under way. All moments are milliseconds of clock(). A script reads once what it needs into
+-- `known`, and writes once what it noted by `write`.
 local STATE, LEASES = KEYS[1], KEYS[2]
 local LIFE, HOUR, MINUTE, LEAP, TRAVEL = 7200000, 3600000, 60000, 5000, 1000
 local known, changed, order = {}, {}, {}

@@ -1,6 +1,7 @@
--- Asks for leave to send one request now. Returns a grant { 1, delay, now, remaining, cleared, stepped, limit, live, ended }
--- or a wait { 0, wait, now, reason, cleared, stepped, bucket, left, ticket, generation, text, fails }; times in
--- milliseconds, -1 for what is not known. `left` is what is left of the window alone, without ticket and priority.
+-- Asks for leave to send one request now. Returns a grant { 1, delay, now, remaining, cleared, stepped, limit, live, ended,
+-- room } or a wait { 0, wait, now, reason, cleared, stepped, bucket, left, ticket, generation, text, fails }; times in
+-- milliseconds, -1 for what is not known. `room` is how many more may be under way now, `left` what is left of the window
+-- alone, without ticket and priority.
 -- A wait writes only the moment, windows that the caller knew, leases that ran out and the ticket.
 local lease, lease_ms = ARGV[1], tonumber(ARGV[2])
 local priority, max_delay = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -8,7 +9,7 @@ local max_conc, ramp, guard = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARG
 local epoch, is_repeat = tonumber(ARGV[8]), ARGV[9] == '1'
 local held_bucket, held_generation, held_ticket = ARGV[10], tonumber(ARGV[11]), tonumber(ARGV[12])
 local FIRST, STRIDE, count = 14, 7, tonumber(ARGV[13])
-local TICKET, PROBE, PROBE_AGAIN = 15, 50, 5000
+local TICKET, PROBE, PROBE_AGAIN, ALONE = 15, 50, 5000, 110
 
 -- Buckets, seven arguments each: name, model, cost, period, gap, burst, whether replies of the endpoint are silent about it.
 local fields = { 'conc', 'u:*' }
@@ -17,8 +18,8 @@ for at = FIRST, FIRST + STRIDE * (count - 1), STRIDE do
   fields[#fields + 1] = 'u:' .. name
   if ARGV[at + 1] ~= 'none' then
     local next = #fields
-    fields[next + 1], fields[next + 2], fields[next + 3], fields[next + 4] = 'L:' .. name, 'R:' .. name, 'W:' .. name, 'f:' .. name
-    fields[next + 5], fields[next + 6] = 'x:' .. name, 'pa:' .. name
+    fields[next + 1], fields[next + 2], fields[next + 3] = 'L:' .. name, 'R:' .. name, 'W:' .. name
+    fields[next + 4], fields[next + 5], fields[next + 6] = 'f:' .. name, 'x:' .. name, 'pa:' .. name
     if ARGV[at + 1] == 'leaky' then fields[next + 7] = 'O:' .. name end
     if priority == 2 then fields[#fields + 1] = 'nr:' .. name end
   end
@@ -31,7 +32,8 @@ if is_repeat then
   local ends = redis.call('ZSCORE', LEASES, lease)
   if ends then
     flush(now, longest)
-    return { 1, math.max(0, ends - lease_ms - now), now, -1, cleared, stepped, max_conc, redis.call('ZCARD', LEASES), '' }
+    local live = redis.call('ZCARD', LEASES)
+    return { 1, math.max(0, ends - lease_ms - now), now, -1, cleared, stepped, max_conc, live, '', max_conc - live }
   end
 end
 local live = reap(now)
@@ -109,7 +111,12 @@ if ended_at > 0 and since >= ramp then
   for at = FIRST, FIRST + STRIDE * (count - 1), STRIDE do is_first = is_first or is_unused(ARGV[at]) end
   if is_first then since = 0 end
 end
-if ended_at > 0 and since < ramp then most = math.max(1, math.floor(1 + (limit - 1) * since / ramp)) end
+if ended_at > 0 and since < ramp then
+  most = math.max(1, math.floor(1 + (limit - 1) * since / ramp))
+  read({ 'p' })
+  local alone = (known.p or 0) - now
+  if alone > 0 and alone <= ALONE then return wait(alone, 'concurrency', '*') end
+end
 if live >= most then return wait(0, 'concurrency', '*') end
 
 local delay, slowest = 0, ''
@@ -127,20 +134,24 @@ for at = FIRST, FIRST + STRIDE * (count - 1), STRIDE do
   if gap > 0 then write('tat:' .. name, math.max(known['tat:' .. name] or 0, now) + gap * cost) end
   if ARGV[at + 1] ~= 'none' then
     local reset = known['W:' .. name]
-    local is_unknown = not (known['L:' .. name] and known['R:' .. name] and reset) or ARGV[at + 1] == 'fixed' and reset + guard <= now
+    local is_unknown = not (known['L:' .. name] and known['R:' .. name] and reset)
+      or ARGV[at + 1] == 'fixed' and reset + guard <= now
     if is_unknown and ARGV[at + 6] ~= '1' and not ((known['x:' .. name] or 0) > now) then write('pa:' .. name, now) end
     write('f:' .. name, (live > 0 and known['f:' .. name] or 0) + cost)
   end
 end
 
--- The first grant after a window takes its reason away, so its end is told once, whoever asks; when nothing follows from it
--- any more, it is forgotten.
+-- The first grant after a window takes its reason away, so its end is told once, whoever asks, and is alone for a moment. When
+-- nothing follows from the window any more, it is forgotten.
 local ended = ''
 local function forget(name)
   local closes = known['u:' .. name]
   if not closes then return end
   local is_first = redis.call('HDEL', STATE, 'y:' .. name) == 1
-  if is_first then ended = ended .. (ended == '' and '' or ',') .. name end
+  if is_first then
+    ended = ended .. (ended == '' and '' or ',') .. name
+    write('p', now + ALONE)
+  end
   if now - closes >= ramp then write('u:' .. name, is_first and now or nil) end
 end
 if ended_at > 0 then
@@ -150,4 +161,4 @@ end
 redis.call('ZADD', LEASES, int(now + delay + lease_ms), lease)
 if live == 0 then redis.call('PEXPIRE', LEASES, int(LIFE)) end
 flush(now, longest)
-return { 1, delay, now, left, cleared, stepped, limit, live + 1, ended }
+return { 1, delay, now, left, cleared, stepped, limit, live + 1, ended, most - live - 1 }

@@ -1,6 +1,6 @@
 -- Clears a bucket, `*` all of them: windows, refusals and what was known of the quota. Leases stay. Whoever knows a cleared
--- window hears of it by the moment of the clear, which only ever grows; it is written also where nothing is known, for others may know
--- what Redis has lost. Returns how many windows were open.
+-- window hears of it by the moment of the clear, which only ever grows; it is written also where nothing is known, for others
+-- may know what Redis has lost. Returns how many windows were open.
 local wanted, fields, open = ARGV[1], redis.call('HGETALL', STATE), 0
 local now = begin({})
 local KEPT = { f = true, tat = true, nr = true }

@@ -113,10 +113,12 @@ class Asking:
     def _ask(self, asked: Asked, place: Place) -> Permit:
         """Ask until the request is granted or the wait is too long to sleep."""
         held: Held | None = None
+        self._await_room(asked, place)
         while True:
             self._refuse_closed(asked)
             ask, asked_at = self._ask_of(asked, held), time.monotonic()
             answer, is_local = self._answer(asked, ask)
+            self._note_room(asked.key, answer)
             if isinstance(answer, Waits):
                 held = answer.held
                 self._wait(asked, place, answer)
@@ -132,6 +134,13 @@ class Asking:
             permit.end()
             self._rest_closed(asked, place)
 
+    def _await_room(self, asked: Asked, place: Place) -> None:
+        """Wait for the end of another request where no more may be under way, as the last answer said."""
+        seconds = self._lines.crowded_for(asked.key)
+        if 0 < seconds <= asked.patience and not self._lines.is_stopped:
+            with self._asleep(asked, Decision(False, seconds, Reason.CONCURRENCY, WHOLE_KEY)):
+                self._lines.rest_until_freed(place, seconds)
+
     def _answer(self, asked: Asked, ask: Ask) -> tuple[Granted | Waits, bool]:
         """The answer of Redis or, while that is away, of this process; and whether it is the latter."""
         key, outage = asked.key, self._knowledge.outage
@@ -142,6 +151,13 @@ class Asking:
             return answer, False
         self._stand_back(asked)
         return replace(FREE, now_ms=outage.now_ms()) if self._mode == "open" else outage.acquire(key, ask), True
+
+    def _note_room(self, key: GateKey, answer: Granted | Waits) -> None:
+        has_room = answer.room > 0 if isinstance(answer, Granted) else answer.reason not in CROWDED
+        if has_room:
+            self._lines.clear(key)
+        else:
+            self._lines.crowd(key, random.uniform(*CONCURRENCY_SECONDS))  # noqa: S311 - jitter, no secret
 
     def _ask_redis(self, key: GateKey, ask: Ask) -> Granted | Waits | None:
         """The answer of Redis, and everything else that it tells; None while it is away."""

@@ -73,6 +73,7 @@ class Granted:
     limit: int  # of requests under way, as learned; right after a window fewer may be granted
     live: int
     ended: tuple[str, ...] = ()  # buckets whose window this grant found to be over, each told once
+    room: int = 1  # how many more may be under way now
 
 
 @dataclass(frozen=True, slots=True)

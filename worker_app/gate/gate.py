@@ -68,7 +68,7 @@ class Gate:
 
     @classmethod
     def from_url(
-        cls, url: str, *, slots: int | None = 20, queue_class: type[LifoQueue[Any]] = LifoQueue, **options: Any
+        cls, url: str, *, slots: int | None = 20, queue_class: type[Any] = LifoQueue, **options: Any
     ) -> "Gate":
         """A gate with a client of its own, whose every call ends within 0.15 s. Under gevent give gevent's LifoQueue."""
         pool = redis.BlockingConnectionPool.from_url(

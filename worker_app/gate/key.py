@@ -5,6 +5,7 @@ from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 WHOLE_KEY = "*"  # the bucket of a window that closes every other one
+MOST_HOST = 259  # 253 characters of a name, a colon and a port
 FORBIDDEN = frozenset("{}|")  # they separate the parts of a Redis key
 
 
@@ -29,6 +30,8 @@ class GateKey:
             value = getattr(self, name)
             if not value or FORBIDDEN & set(value) or not value.isprintable() or " " in value:
                 raise ValueError(f"{name} is {value!r}: it must not be empty nor hold a space or one of {{ }} |")
+        if len(self.host) > MOST_HOST:
+            raise ValueError(f"host has {len(self.host)} characters: a host has at most {MOST_HOST}")
         if self.host != self.host.lower() or "/" in self.host or self.host.endswith((".", ":443")):
             raise ValueError(
                 f"host is {self.host!r}: write it in lower case, without scheme, path, default port and final dot"

@@ -27,7 +27,7 @@ class Leases:
         self._live: dict[str, _Lease] = {}
         self._owed: dict[str, _Lease] = {}
         self._count = 0
-        self._process = (0, "")
+        self._process = _new_process()
 
     def name(self, buckets: tuple[BucketAsk, ...]) -> str:
         """The name of a new lease."""
@@ -45,6 +45,7 @@ class Leases:
     def remove(self, lease: str) -> bool:
         """A lease has ended; returns whether Redis may count it."""
         with self._lock:
+            self._after_fork()
             ended = self._live.pop(lease, None)
             return ended is not None and ended.is_shared
 
@@ -101,4 +102,8 @@ class Leases:
 
     def _after_fork(self) -> None:
         if self._process[0] != os.getpid():  # a child must not give the leases of its parent back
-            self._process, self._live, self._owed = (os.getpid(), uuid4().hex[:12]), {}, {}
+            self._process, self._live, self._owed = _new_process(), {}, {}
+
+
+def _new_process() -> tuple[int, str]:
+    return os.getpid(), uuid4().hex[:12]

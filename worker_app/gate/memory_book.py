@@ -18,7 +18,7 @@ from worker_app.gate.signals import REFUSED, Kind, Quota
 HOUR, LEAP, TRAVEL, DAY = 3_600_000, 5_000, 1_000, 86_400_000
 SHARE = {Priority.INTERACTIVE: 0.0, Priority.SYNC: 0.05, Priority.BULK: 0.15}
 LATER = {Priority.INTERACTIVE: 0, Priority.SYNC: 250, Priority.BULK: 1000}
-TICKET, PROBE, PROBE_AGAIN = 15, 50, 5_000
+TICKET, PROBE, PROBE_AGAIN, ALONE = 15, 50, 5_000, 110
 LONGEST, HASTY, SAME, GROWN = 900_000, 2_000, 2_000, 1_000
 MOMENTS = frozenset({"u", "g", "W", "O", "S", "x", "nr", "pa", "tat"})
 FORGOTTEN = frozenset({"u", "y", "g", "fails", "tk", "L", "R", "W", "O", "S", "x", "pa"})  # by a clear
@@ -130,7 +130,7 @@ class MemoryBook:
                 return _released(state, ask, closed, (now, cleared, stepped))
             try:
                 writes, left = _quotas(state, ask, now)
-                limit = _concurrency(state, ask, now, ended_at)
+                limit, room = _concurrency(state, ask, now, ended_at)
                 delay = _pace(state, ask, now)
             except _Blocked as blocked:
                 wait = math.ceil(blocked.wait_ms)
@@ -138,7 +138,7 @@ class MemoryBook:
             state.numbers.update(writes)
             _grant(state, ask, now, delay)
             ended = _ended(state, ask, now) if ended_at else ()
-            return Granted(delay, now, left, cleared, stepped, limit, len(state.leases), ended)
+            return Granted(delay, now, left, cleared, stepped, limit, len(state.leases), ended, room)
 
     def observe(self, key: GateKey, told: Told) -> Learned:
         """End the lease and learn from the reply."""
@@ -289,16 +289,20 @@ def _free(state: _State, bucket: BucketAsk, ask: Ask, now: int) -> int | None:
     return free
 
 
-def _concurrency(state: _State, ask: Ask, now: int, ended_at: int) -> int:
+def _concurrency(state: _State, ask: Ask, now: int, ended_at: int) -> tuple[int, int]:
+    """The limit as learned, and how many more may be under way after this one. Raises _Blocked."""
     limit = most = min(ask.max_conc, state.numbers.get("conc", ask.max_conc * 1000) // 1000)
     since = now - ended_at
     if ended_at and since >= ask.ramp_ms and any(f"y:{name}" in state.texts for name in _ended_names(state, ask)):
         since = 0
     if ended_at and since < ask.ramp_ms:
         most = max(1, math.floor(1 + (limit - 1) * since / ask.ramp_ms))
+        alone = state.numbers.get("p", 0) - now
+        if 0 < alone <= ALONE:
+            raise _Blocked(alone, Reason.CONCURRENCY, WHOLE_KEY)
     if len(state.leases) >= most:
         raise _Blocked(0, Reason.CONCURRENCY, WHOLE_KEY)
-    return limit
+    return limit, most - len(state.leases) - 1
 
 
 def _pace(state: _State, ask: Ask, now: int) -> int:
@@ -332,6 +336,7 @@ def _ended(state: _State, ask: Ask, now: int) -> tuple[str, ...]:
         is_first = state.texts.pop(f"y:{name}", None) is not None
         if is_first:
             ended.append(name)
+            state.numbers["p"] = now + ALONE
         if now - state.numbers[field] >= ask.ramp_ms:
             if is_first:
                 state.numbers[field] = now

@@ -108,7 +108,9 @@ end
 -- The refusals of the endpoint's buckets are over once a request that began after their window succeeds.
 for at = names + 1, is_success and names + tonumber(ARGV[names]) or names do
   local name = ARGV[at]
-  if known['fails:' .. name] and sent > tonumber(redis.call('HGET', STATE, 'u:' .. name) or 0) then write('fails:' .. name, nil) end
+  if known['fails:' .. name] and sent > tonumber(redis.call('HGET', STATE, 'u:' .. name) or 0) then
+    write('fails:' .. name, nil)
+  end
 end
 if is_success and removed == 1 and conc < max_conc and live * 2000 >= conc then
   write('conc', math.min(max_conc, conc + 1000000 / conc))

@@ -183,7 +183,17 @@ def answer_of(row: list[Any], ask: Ask) -> Granted | Waits:
     if row[0]:
         ended = tuple(name for name in _text(row[8]).split(",") if name)
         remaining = None if row[3] < 0 else int(row[3])
-        return Granted(int(row[1]), int(row[2]), remaining, int(row[4]), int(row[5]), int(row[6]), int(row[7]), ended)
+        return Granted(
+            delay_ms=int(row[1]),
+            now_ms=int(row[2]),
+            remaining=remaining,
+            cleared=int(row[4]),
+            stepped_ms=int(row[5]),
+            limit=int(row[6]),
+            live=int(row[7]),
+            ended=ended,
+            room=int(row[9]),
+        )
     bucket = _text(row[6])
     return Waits(
         wait_ms=int(row[1]),

@@ -20,6 +20,7 @@ from worker_app.providers.hops import Signer as Signer
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 UNAUTHORIZED = 401
+ANONYMOUS = "anonymous"  # generation of a signer that has no credential
 LIMITED = 429  # of another server: a limit of its own, which the gate does not keep
 
 
@@ -96,11 +97,20 @@ class Client:
         if self._is_credential_refused(walked[-1]) and self._sender.signer.renew():
             walked = self._walk(request)
         if self._is_credential_refused(walked[-1]):
-            raise errors.CredentialRefused(
-                f"{self._sender.named(walked[-1].url)} does not take the credential of organisation "
-                f"{self._sender.key.org_id} (401): look at it with `dev-hops credentials check`"
-            )
+            raise self._refused()
         return self._answer(walked)
+
+    def _refused(self) -> errors.CredentialRefused:
+        key = self._sender.key
+        if self._sender.signer.generation == ANONYMOUS:
+            return errors.CredentialRefused(
+                f"{key.provider} at {key.host} asks for a credential (401): add one with `dev-hops credentials add` and give it "
+                "to the source with --credential"
+            )
+        return errors.CredentialRefused(
+            f"{key.provider} at {key.host} does not take the credential of this source (401): it has ended or was withdrawn; "
+            f"give it a new secret with `dev-hops credentials add NAME --provider {key.provider} --host {key.host} --replace`"
+        )
 
     def pages(self, request: Request, *, most: int = 10_000) -> Iterator[Answer]:
         """The answers to a request and to the next pages that it leads to, as many as are taken.

@@ -67,9 +67,8 @@ class GitHubReader:
     api: Api
     dataset: str
     page_size: int = field(default=MOST, kw_only=True)  # items; GitHub gives 100 at most
-    _begun: list[Described] = field(
-        default_factory=list, init=False, repr=False
-    )  # what `begin` saw, for the next `read`
+    # What `begin` saw, for the next `read`.
+    _begun: list[Described] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def begin(self, source: records.Source, cursor: records.Cursor, now: datetime) -> records.Walk:
         """Freeze what a walk from `cursor` has to read; its stamp is GitHub's clock, `now` where it shows none.

@@ -66,8 +66,13 @@ def _is_name(name: str) -> bool:
 
 def _no_name(external_name: str) -> errors.UsageError:
     # Everything up to the last @ may be a password, and so may what follows ? or #: neither is repeated to anyone.
-    shown = re.split(r"[?#]", re.sub(r"(?s)(^|://).*@", r"\1***@", external_name))[0]
-    return errors.UsageError(f"external_name {shown!r} names no repository and no account of GitHub; {FORMS}")
+    shown, *rest = re.split(r"[?#]", re.sub(r"(?s)(^|://).*@", r"\1***@", external_name))
+    fault = (
+        "holds a `?` or a `#`; leave out what follows it"
+        if rest
+        else f"names no repository and no account of GitHub; {FORMS}"
+    )
+    return errors.UsageError(f"external_name {shown!r} {fault}")
 
 
 def api(host: str, overrides: Mapping[str, str] | None = None) -> Api:

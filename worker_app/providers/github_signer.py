@@ -16,7 +16,7 @@ import jwt
 
 from worker_app import errors
 from worker_app.credentials import Credential, GitHubApp, GitHubToken
-from worker_app.providers.client import Answer, Request, Signer
+from worker_app.providers.client import ANONYMOUS, Answer, Request, Signer
 from worker_app.providers.installation_tokens import InstallationTokens, Token, TokenKey, fresh_seconds
 from worker_app.secret import Secret
 
@@ -30,7 +30,7 @@ Exchange = Callable[[Request, Signer], Answer]  # sends one request, signed by t
 class AnonymousSigner:
     """Signs nothing: what anybody may read, with the small quota of an address."""
 
-    generation = "anonymous"
+    generation = ANONYMOUS
 
     def headers(self) -> Mapping[str, str]:
         """No headers."""

@@ -80,6 +80,12 @@ def entry(
         raise errors.UsageError(
             f"{len(found)} credentials are called {name_or_id!r}: name one by its id from `dev-hops credentials list`"
         )
+    elsewhere = sorted({item.host for item in entries(tx, org_id) if name_or_id in (str(item.id), item.name)})
+    if elsewhere:
+        raise errors.UsageError(
+            f"credential {name_or_id!r} is for {', '.join(elsewhere)}, and is sent nowhere else: what is to be read is on "
+            f"{host}; write the host before its name ({elsewhere[0]}/…), or add a credential for {host}"
+        )
     where = f" for {provider} at {host}" if provider else ""
     raise errors.UsageError(
         f"there is no credential {name_or_id!r}{where}; `dev-hops credentials list` shows those there are"

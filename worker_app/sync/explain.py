@@ -5,7 +5,7 @@ The facts come from `store.explain` and `explain_fleet`, the reasons from `expla
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 import redis
@@ -86,6 +86,9 @@ def find(postgres: Postgres, named: str) -> Fit:
     """The one thing that fits. Raises UsageError that lists what fits, or says where to look."""
     with postgres.transaction() as tx:
         every = facts_of.fits(tx, named) if named.strip() else []
+    for item in every:
+        if item.what == "active":  # somebody asked for it by hand and waits
+            return replace(item, what="run")
     found = [item for item in every if item.what != "source"]
     if len(found) == 1:
         return found[0]

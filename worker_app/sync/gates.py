@@ -69,11 +69,13 @@ class Cleared:
 
 
 def states(gate: Gate) -> list[GateState]:
-    """What the gate knows. Raises StoreAway."""
+    """What the gate knows, without keys that nobody has answered yet: a name that was mistyped. Raises StoreAway."""
     try:
-        return gate.states()
+        every = gate.states()
     except redis.RedisError as error:
         raise _away(error) from error
+    telling = {state.key for state in every if state.retry_in > 0 or state.live or state.remaining is not None}
+    return [state for state in every if state.key in telling]
 
 
 def views(known: Iterable[GateState], orgs: Iterable[Org]) -> list[GateView]:

@@ -157,12 +157,13 @@ def test_status_escapes_what_a_provider_said(friend: FlaskClient, postgres: Post
     assert "<i>acme" not in page
 
 
-def test_status_says_when_no_gate_is_known_and_when_all_are_open(
-    friend: FlaskClient, postgres: Postgres, gate: Gate
-) -> None:
+def test_status_says_when_no_gate_is_known(friend: FlaskClient, postgres: Postgres, gate: Gate) -> None:
+    key = key_of(postgres)
+    gate.check(key)
     assert "no provider with a limit was asked yet" in friend.get("/status").text
-    gate.permit(key_of(postgres), "repos.get").end()
-    assert "All are open" in friend.get("/status").text
+    with gate.slot(key, "repos.get") as permit:
+        permit.observe(RateSignal(Kind.OK, bucket="core", quotas=(Quota("core", 5000, 4990, 3000.0),)))
+    assert "no provider with a limit was asked yet" not in friend.get("/status").text
 
 
 def test_gate_whose_redis_is_away_breaks_neither_page_nor_metrics(

@@ -102,10 +102,10 @@ def test_app_is_added_with_its_private_key(made: Seed, postgres: Postgres) -> No
         (["main", *GITHUB, "--env", CANARY], None, "--env names a variable that is not set"),
         (["main", *GITHUB, "--file", CANARY], None, "the file that --file names cannot be read: No such file"),
         (["main", *GITHUB, "--file", "/dev/null", "--env", "X"], None, "--file and --env are both given"),
-        (["main", *GITHUB, "--host", "https://github.com"], CANARY, "without scheme, path and user"),
+        (["main", *GITHUB, "--host", "https://github.com"], CANARY, "without scheme, path, user and final dot"),
         (["main", *GITHUB, "--org", "orbit"], CANARY, "there is no organisation 'orbit'"),
         (["main", *GITHUB, "--replace"], CANARY, "there is no credential 'main' for github at github.com to replace"),
-        ([" ", *GITHUB], CANARY, "give a name of printable characters"),
+        ([" ", *GITHUB], CANARY, "give a name of 1 to 100 printable characters"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_remedy_and_echoes_nothing(
@@ -186,7 +186,10 @@ def test_source_is_added_with_a_credential_for_its_host(made: Seed, postgres: Po
     for other in ("github.com", "git.example.com"):
         address = f"https://{other}/acme/app.git"
         words = refusal("add", address, "--credential", "deploy", group="sources")
-        assert f"there is no credential 'deploy' for git at {other}" in words
+        assert (
+            f"credential 'deploy' is for git.example.org, and is sent nowhere else: what is to be read is on {other}"
+            in words
+        )
     added = json_of("add", "https://git.example.org/acme/app.git", "--credential", "deploy", group="sources")
     assert added["credential_id"] == str(entry.id)
     with postgres.transaction() as tx:

@@ -189,7 +189,7 @@ def test_clear_of_one_bucket_leaves_the_others_closed(postgres: Postgres, gate: 
 def test_clear_of_an_open_gate_says_that_nothing_was_closed(postgres: Postgres, gate: Gate) -> None:
     ask(gate, key_of(postgres), 17)
     assert run("gate", "clear", "acme").stdout == "nothing of github/acme/github.com was closed\n"
-    assert json_of("gate", "clear", "acme") == {
+    assert json_of("gate", "clear", "github/acme/github.com") == {
         "gate": "github/acme/github.com", "bucket": "*", "windows": 0, "batches": 0,
     }  # fmt: skip
 

@@ -1,15 +1,24 @@
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import redis
 
 from tests.integration.gate.timed import KEY as KEY
 from tests.integration.gate.timed import Timed
+from tests.redis_proxy import RedisProxy
+from worker_app.embedded.stores import StoreAddresses
+from worker_app.embedded.valkey import EmbeddedValkey
+from worker_app.gate import gate
 from worker_app.gate.gate import Gate
 from worker_app.gate.key import GateKey, Reason
 from worker_app.gate.listener import Listener
+from worker_app.gate.policies import GITHUB
+from worker_app.gate.policy import BucketPolicy
+
+UNPACED = {"github": replace(GITHUB, buckets={**GITHUB.buckets, "ep.repos.get": BucketPolicy()})}
 
 
 @dataclass
@@ -54,17 +63,49 @@ def heard() -> Heard:
 
 
 @pytest.fixture
-def gate_of(redis_url: str) -> Iterator[Callable[..., Gate]]:
-    """Makes gates on the test's Redis, as so many processes would have; all are closed in the end."""
+def gate_of(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Gate]]:
+    """Makes gates on the test's Redis, as so many processes would have; all are closed in the end.
+
+    Unless a test says how long a gate waits for Redis, it is longer than a busy machine may stand still.
+    """
     made: list[Gate] = []
 
-    def make(**options: Any) -> Gate:
-        made.append(Gate.from_url(redis_url, **{"slots": None, **options}))
+    def make(url: str = redis_url, *, timeout: float = 2.0, **options: Any) -> Gate:
+        monkeypatch.setattr(gate, "REDIS_TIMEOUT_SECONDS", timeout)
+        made.append(Gate.from_url(url, **{"slots": None, **options}))
         return made[-1]
 
     yield make
-    for gate in made:
-        gate.close()
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def proxy(redis_url: str) -> Iterator[RedisProxy]:
+    """The way to the test's Redis, which the test may break."""
+    made = RedisProxy(redis_url)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def spare(stores: StoreAddresses, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedValkey]:
+    """A second Redis with the same password, to fail over to."""
+    password = urlsplit(stores.redis_url).password
+    started = EmbeddedValkey(tmp_path_factory.mktemp("spare"), password=password, durable=False)
+    started.start()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def spare_client(spare: EmbeddedValkey) -> Iterator[redis.Redis]:
+    """A client of the second Redis, which is empty and healthy."""
+    with redis.Redis.from_url(spare.url) as client:
+        client.replicaof("NO", "ONE")
+        client.config_set("maxmemory", 0)
+        client.flushall()
+        yield client
 
 
 @pytest.fixture

@@ -141,7 +141,11 @@ def test_a_401_that_a_renewal_does_not_cure_names_the_remedy(tokens: tuple[str, 
         caller.client.send(REPOSITORY)
     assert caller.signer.renewals == 1
     assert len(caller.server.seen) == requests
-    for word in ("github", "127.0.0.1", "org-1", "401", "dev-hops credentials check"):
+    for word in (
+        "github at github.com",
+        "401",
+        "dev-hops credentials add NAME --provider github --host github.com --replace",
+    ):
         assert word in str(refused.value)
 
 

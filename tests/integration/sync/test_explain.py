@@ -113,13 +113,15 @@ def due_again(postgres: Postgres, hours: int = 1) -> None:
 
 def test_thing_is_named_by_its_id_its_beginning_or_its_source(postgres: Postgres, made: Seed, ask: Ask) -> None:
     job_id = schedule(postgres, made)
+    for named in ("/srv/app", "app", str(made.source.id)):
+        assert ask(named).id == job_id
     run_id, batch_id = planned(postgres, made)
     for what, item in (("job", job_id), ("run", run_id), ("batch", batch_id)):
         for named in (str(item), str(item)[:13].upper(), str(item).replace("-", "")[:12]):
             found = ask(named)
             assert (found.what, found.id, found.org) == (what, item, "acme")
-    for named in ("/srv/app", "app", str(made.source.id)):
-        assert ask(named).id == job_id
+    for named in ("/srv/app", "app", str(made.source.id)):  # the run that somebody asked for and waits for
+        assert (ask(named).what, ask(named).id) == ("run", run_id)
 
 
 def test_job_of_a_whole_provider_is_found_by_each_of_its_sources(postgres: Postgres, made: Seed, ask: Ask) -> None:

@@ -16,6 +16,7 @@ import pytest
 from tests.integration.worker.impatient import VISIBILITY_SECONDS
 from tests.integration.worker.limited import HOST, IMPATIENT, QUEUE, Stage
 from tests.processes import Service, wait_for
+from worker_app import runtime, settings
 from worker_app.demo.fake import FakeGitHub
 from worker_app.demo.generate import generate
 from worker_app.demo.limits import Rules
@@ -125,6 +126,15 @@ def test_drain_ends_a_sleep_in_the_gate_and_gives_the_batch_back(long: Stage) ->
     assert long.entries("demo") == []  # it was the drain that ended the sleep, not the window
 
 
+@pytest.mark.parametrize(("slots", "seconds"), [(1, 1.0), (None, 5.0)], ids=["child of prefork", "command"])
+def test_limit_holds_the_only_slot_of_a_process_for_a_second(
+    service: Service, postgres: Postgres, slots: int | None, seconds: float
+) -> None:
+    chosen = settings.load(service.environment("none"))
+    with closing(runtime.connections(chosen, postgres, slots=slots)) as connections:
+        assert connections.most_sleep_seconds == seconds
+
+
 def test_s17_blocked_organisation_holds_no_slot_while_others_are_served(staged: Staged) -> None:
     tokens = {name: f"ghp_{name}" for name in ("alone", "beside", "blocked")}
     stage = staged(MANY, tokens=tokens, rules=Rules(retry_after=HOUR), latency=Latency(0.1))
@@ -144,6 +154,7 @@ def test_s17_blocked_organisation_holds_no_slot_while_others_are_served(staged: 
     assert max(worker.held_seconds(blocked)) < 5
     assert {(row["attempt"], row["deferrals"]) for row in stage.rows(blocked)} == {(0, 1)}
     assert len(stage.entries("blocked")) <= SLOTS
+    print("RATIO", done_within(stage, beside, spans(stage, alone)[-1]) / len(alone), spans(stage, alone)[-1], spans(stage, beside)[-1])
     assert done_within(stage, beside, spans(stage, alone)[-1]) >= len(alone) // 2
 
 

@@ -31,3 +31,19 @@ def test_every_verb_takes_json_or_starts_a_role() -> None:
         path for path, command in leaves(cli, "") if "as_json" not in {parameter.name for parameter in command.params}
     ]
     assert plain == ["worker", "beat", "api", "flower"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sources", "add", "ghp_0123456789abcdef0123"],
+        ["credentials", "add", "github_pat_0123456789abcdef0123", "--provider", "github"],
+        ["sources", "add", "acme", "--credential", "ghs_0123456789abcdef0123"],
+        ["gate", "show", "glpat-0123456789abcdef0123"],
+    ],
+)
+def test_secret_that_was_typed_is_refused_and_not_repeated(words: list[str]) -> None:
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 2
+    assert "looks like a secret" in done.output
+    assert "0123456789abcdef" not in done.output

@@ -1,10 +1,12 @@
 import io
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from uuid import UUID
 
 from rich.console import Console
 
 from worker_app.cli import metrics
+from worker_app.records import Source
 from worker_app.store.metrics import MetricRow
 
 DAY = date(2026, 6, 1)
@@ -16,8 +18,16 @@ ROW = MetricRow(
 
 def drawn(rows: list[MetricRow], days: int = 30) -> str:
     text = io.StringIO()
-    metrics.draw(Console(file=text, width=120), rows, "repo", days)
+    metrics.draw(Console(file=text, width=120), rows, "repo", days=days)
     return text.getvalue()
+
+
+def test_repository_is_shown_by_its_name_where_its_id_is_a_number() -> None:
+    numbered = replace(ROW, grain_id="github/github.com/42")
+    source = Source(UUID(int=1), UUID(int=2), "github", "github.com", "acme/api", "42", "active")
+    text = io.StringIO()
+    metrics.draw(Console(file=text, width=120), [ROW, numbered], "repo", names=metrics.names_of([source]))
+    assert [line for line in text.getvalue().splitlines() if "/" in line] == ["git/h/a", "github/github.com/acme/api"]
 
 
 def test_bars_are_relative_to_the_busiest_day() -> None:

@@ -307,7 +307,7 @@ def test_what_a_deferral_notes_of_a_refusal_is_what_is_told() -> None:
     refused = Decision(False, 58.0, Reason.WINDOW, "core", "secondary: slow down")
     noted = deferral.reason_of(rate_limited(GateKey("github", "9", "github.com"), refused))
     assert noted == GATE
-    whole = deferral.reason_of(rate_limited(GateKey("github", "9", "github.com"), replace(refused, bucket="*")))
+    whole = deferral.reason_of(rate_limited(GateKey("github", "9", "github.com"), refused._replace(bucket="*")))
     assert "is closed until" in deferred(whole).text
 
 
