@@ -25,6 +25,9 @@ class GateKey:
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[type["GateKey"], tuple[str, str, str]]:
+        return GateKey, (self.provider, self.org_id, self.host)  # another process hashes otherwise
+
     def __post_init__(self) -> None:
         for name in ("provider", "org_id", "host"):
             value = getattr(self, name)

@@ -12,6 +12,7 @@ from worker_app import errors
 
 PUBLIC_HOST = "github.com"
 HOST = re.compile(r"(?=[^/]*[.:])[a-z0-9][a-z0-9.-]*(?::[0-9]{1,5})?", re.IGNORECASE)
+MOST_PORT = 65_535
 OWNER = re.compile(r"[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?", re.IGNORECASE)  # _: accounts that a company manages
 NAME = re.compile(r"[a-z0-9._-]+", re.IGNORECASE)
 FORMS = "write acme/api, ghe.acme.com/acme/api, https://github.com/acme/api or git@github.com:acme/api.git"
@@ -55,7 +56,10 @@ def place(external_name: str) -> Place:
         host, path = (first, rest) if HOST.fullmatch(first) else (PUBLIC_HOST, text)
     owner, _, name = path.strip("/").partition("/")
     name = name.removesuffix(".git")
-    if not (HOST.fullmatch(host) and OWNER.fullmatch(owner) and (not name or _is_name(name))):
+    port = host.rpartition(":")[2] if ":" in host else "443"
+    if not (
+        HOST.fullmatch(host) and int(port) <= MOST_PORT and OWNER.fullmatch(owner) and (not name or _is_name(name))
+    ):
         raise _no_name(external_name)
     return Place(host.lower().removesuffix(":443"), owner, name or None)
 

@@ -90,6 +90,7 @@ class Place:
     provider: str
     released: int  # batches queued, running or deferred
     holders: tuple[tuple[UUID, int], ...]  # run -> batches, the most first
+    deferred: int = 0  # of the released
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,13 +239,14 @@ def place(tx: Transaction, org_id: UUID, provider: str) -> Place:
     """Who holds the places of an organisation at a provider."""
     rows = tx.execute(
         text(
-            "SELECT run_id, count(*) FROM sync_batches WHERE org_id = :org_id AND provider = :provider "
-            "AND state IN ('queued', 'running', 'deferred') GROUP BY run_id ORDER BY 2 DESC, 1"
+            "SELECT run_id, count(*) AS released, count(*) FILTER (WHERE state = 'deferred') AS deferred FROM sync_batches "
+            "WHERE org_id = :org_id AND provider = :provider AND state IN ('queued', 'running', 'deferred') "
+            "GROUP BY run_id ORDER BY 2 DESC, 1"
         ),
         {"org_id": org_id, "provider": provider},
-    )
-    holders = tuple((run_id, number) for run_id, number in rows)
-    return Place(provider, sum(number for _, number in holders), holders)
+    ).all()
+    holders = tuple((row.run_id, row.released) for row in rows)
+    return Place(provider, sum(row.released for row in rows), holders, sum(row.deferred for row in rows))
 
 
 def _batches(tx: Transaction, run_id: UUID | None = None, batch_id: UUID | None = None) -> tuple[BatchFacts, ...]:

@@ -68,10 +68,11 @@ def _planned_batch(facts: BatchFacts, place: Place | None, _: Fleet, bounds: Bou
     if place is not None and released >= bounds.cap:
         shown = ", ".join(f"run {short(run)} ({number})" for run, number in place.holders[:HOLDERS_SHOWN])
         more = f" and {len(place.holders) - HOLDERS_SHOWN} more" if len(place.holders) > HOLDERS_SHOWN else ""
-        text = (
-            f"all {bounds.cap} places of {facts.provider} in {facts.org} are taken ({released} released): {shown}{more}"
-        )
-        full = Finding("cap", text, since=facts.armed_at, remedy="wait, or raise SYNC_CONCURRENCY_PER_PROVIDER")
+        waits = f", {place.deferred} of them deferred" if place.deferred else ""
+        text = f"all {bounds.cap} places of {facts.provider} in {facts.org} are taken ({released} released{waits}): {shown}{more}"
+        # More places would only let more batches wait for the same gate.
+        remedy = "dev-hops gate list" if place.deferred == released else "wait, or raise SYNC_CONCURRENCY_PER_PROVIDER"
+        full = Finding("cap", text, since=facts.armed_at, remedy=remedy)
         return [*_rival(facts), full]
     text = (
         f"{released} of {bounds.cap} places of {facts.provider} in {facts.org} are taken; it is let in when a batch there ends, "

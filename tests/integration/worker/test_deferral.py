@@ -154,7 +154,6 @@ def test_s17_blocked_organisation_holds_no_slot_while_others_are_served(staged: 
     assert max(worker.held_seconds(blocked)) < 5
     assert {(row["attempt"], row["deferrals"]) for row in stage.rows(blocked)} == {(0, 1)}
     assert len(stage.entries("blocked")) <= SLOTS
-    print("RATIO", done_within(stage, beside, spans(stage, alone)[-1]) / len(alone), spans(stage, alone)[-1], spans(stage, beside)[-1])
     assert done_within(stage, beside, spans(stage, alone)[-1]) >= len(alone) // 2
 
 

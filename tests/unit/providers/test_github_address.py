@@ -69,3 +69,8 @@ def test_api_of_a_host_is_found(host: str, api: Api) -> None:
     overrides = {"github.localhost": "http://127.0.0.1:8080/", "proxied.acme.com": "https://proxy.acme.com/api/v3"}
 
     assert github_address.api(host, overrides) == api
+
+
+def test_port_that_cannot_be_is_refused() -> None:
+    with pytest.raises(errors.UsageError, match="names no repository"):
+        github_address.place("127.0.0.1:99999/acme/api")

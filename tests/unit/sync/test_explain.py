@@ -285,6 +285,13 @@ def test_cap_names_who_holds_the_places() -> None:
     assert "run 00000001 (2), run 00000002 (2), run 00000003 (2) and 2 more" in found.text
 
 
+def test_places_that_wait_for_a_gate_are_not_to_be_made_more() -> None:
+    holders = ((UUID(int=1 << 96), 8),)
+    found = of_batch(batch(state="planned"), place=Place("github", 8, holders, deferred=8))[0]
+    assert "8 released, 8 of them deferred" in found.text
+    assert found.remedy == "dev-hops gate list"
+
+
 GATE = {"gate": "github on github.com", "bucket": "core", "reason": "window", "detail": "secondary: slow down"}
 
 
