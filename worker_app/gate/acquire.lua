@@ -100,7 +100,7 @@ for at = FIRST, FIRST + STRIDE * (count - 1), STRIDE do
   end
 end
 
-local limit = math.min(max_conc, math.floor((known.conc or max_conc * 1000) / 1000))
+local limit = math.max(1, math.min(max_conc, math.floor((known.conc or max_conc * 1000) / 1000)))
 local since, most = now - ended_at, limit
 local function is_unused(name)
   return known['u:' .. name] and redis.call('HEXISTS', STATE, 'y:' .. name) == 1

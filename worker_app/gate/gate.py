@@ -105,10 +105,12 @@ class Gate:
     def backoff(self, key: GateKey, seconds: float, *, bucket: str = WHOLE_KEY, reason: str, detail: str = "") -> float:
         """Close a bucket of the key for everyone, for `seconds` or for longer where it is closed already.
 
-        Returns the seconds that are left. Raises ValueError for a duration that is none, or longer than a year.
+        Returns the seconds that are left. Raises ValueError for a duration that is none, or longer than a year, and for a
+        bucket that the provider's policy does not have.
         """
         if not 0 <= seconds <= YEAR_SECONDS:
             raise ValueError(f"seconds is {seconds!r}: give how long the window lasts, 0 to a year")
+        self._knowledge.require_bucket(key, bucket)
         was_closed, text = self._knowledge.look(key, (bucket,)) is not None, reason_text(reason, detail)
         self._knowledge.windows.note(key, bucket, seconds, text)
         self._knowledge.sync(key)
@@ -151,6 +153,8 @@ class Gate:
         retry: bool = False,  # noqa: ARG002 - a second try costs no more than a first one yet
     ) -> Permit:
         """What `slot` opens; the caller has to end it. Raises as `slot` does."""
+        if not cost > 0:
+            raise ValueError(f"cost is {cost!r}: give what the request costs, in the provider's unit, more than 0")
         return self._asking.permit(key, endpoint, cost, priority, min(max_wait, self._most_sleep))
 
     def states(self) -> list[GateState]:

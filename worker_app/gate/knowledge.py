@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping
 
-from worker_app.gate.key import GateKey
+from worker_app.gate.key import WHOLE_KEY, GateKey
 from worker_app.gate.listener import Listener
 from worker_app.gate.outage import Outage
 from worker_app.gate.policy import ProviderPolicy
@@ -31,6 +31,14 @@ class Knowledge:
             return self._policies[key.provider]
         except KeyError:
             raise ValueError(f"provider is {key.provider!r}: there are {', '.join(sorted(self._policies))}") from None
+
+    def require_bucket(self, key: GateKey, bucket: str) -> None:
+        """Raises ValueError for a bucket that the provider does not have; of one without a policy nobody knows the buckets."""
+        policy = self._policies.get(key.provider)
+        if policy is not None and bucket not in (WHOLE_KEY, *policy.buckets):
+            raise ValueError(
+                f"bucket is {bucket!r}: {key.provider} has {', '.join(policy.buckets)}, and * for all of them"
+            )
 
     def most(self, key: GateKey) -> int | None:
         """How many requests of a key may be under way at most; None where this process has no policy for it."""

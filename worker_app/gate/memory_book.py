@@ -291,7 +291,7 @@ def _free(state: _State, bucket: BucketAsk, ask: Ask, now: int) -> int | None:
 
 def _concurrency(state: _State, ask: Ask, now: int, ended_at: int) -> tuple[int, int]:
     """The limit as learned, and how many more may be under way after this one. Raises _Blocked."""
-    limit = most = min(ask.max_conc, state.numbers.get("conc", ask.max_conc * 1000) // 1000)
+    limit = most = max(1, min(ask.max_conc, state.numbers.get("conc", ask.max_conc * 1000) // 1000))
     since = now - ended_at
     if ended_at and since >= ask.ramp_ms and any(f"y:{name}" in state.texts for name in _ended_names(state, ask)):
         since = 0

@@ -4,6 +4,7 @@ A call is repeated once where the connection was cut, since the same lease gets 
 is not: whether it was heard is unknown, and the caller has waited long enough.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha1
@@ -17,6 +18,7 @@ from worker_app.gate.book import NONE, Ask, Granted, Held, Known, Learned, Seen,
 from worker_app.gate.key import GateKey, Reason
 
 MOST_AT_ONCE = 500  # keys in one trip
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 PREFIX = "gate1:"  # 1 is the layout of the keys: another layout is another prefix
 CLOCK = resources.files("worker_app.gate").joinpath("_clock.lua").read_text()
 _SHARED = resources.files("worker_app.gate").joinpath("_state.lua").read_text()
@@ -104,18 +106,25 @@ class RedisBook:
         return sorted(found, key=lambda key: key.text)
 
     def every_state(self) -> list[tuple[GateKey, Seen]]:
-        """The same, with what is known of each, in few trips. Raises redis.RedisError."""
+        """The same, with what is known of each, in few trips; without what somebody else wrote under such a name.
+
+        Raises redis.RedisError.
+        """
         keys = self.every_key()
         self._client.script_load(self._sync.text)
         rows = [row for at in range(0, len(keys), MOST_AT_ONCE) for row in self._read(keys[at : at + MOST_AT_ONCE])]
-        return [(key, seen_of(row)) for key, row in zip(keys, rows, strict=True)]
+        return [(key, seen_of(row)) for key, row in zip(keys, rows, strict=True) if row is not None]
 
     def _read(self, keys: list[GateKey]) -> list[Any]:
         with self._client.pipeline(transaction=False) as pipe:
             for key in keys:
                 every = [state_key(key), leases_key(key), *sync_arguments(0, (), NONE), *self._moment()]
                 pipe.evalsha(self._sync.digest, 2, *every)
-            return pipe.execute()
+            rows = pipe.execute(raise_on_error=False)
+        for row in rows:
+            if isinstance(row, Exception) and not _is_foreign(row):
+                raise row
+        return [None if isinstance(row, Exception) else row for row in rows]
 
     def _run(
         self, script: Script, key: GateKey, arguments: list[Any], again: Callable[[], list[Any]] | None = None
@@ -136,6 +145,11 @@ class RedisBook:
             return self._client.evalsha(script.digest, 2, *every)
         except exceptions.NoScriptError:
             return self._client.eval(script.text, 2, *every)
+
+
+def _is_foreign(error: Exception) -> bool:
+    """Whether a key is of another type, or holds what is no number: the script fails on it, and on it alone."""
+    return isinstance(error, exceptions.ResponseError) and ("WRONGTYPE" in str(error) or "user_script" in str(error))
 
 
 def was_reset(error: exceptions.ConnectionError) -> bool:
@@ -159,9 +173,10 @@ def sync_arguments(epoch: int, known: tuple[Known, ...], leases: Mapping[str, in
 
 
 def seen_of(row: list[Any]) -> Seen:
-    """What sync.lua answered."""
+    """What sync.lua answered. A field that is no number is none: somebody else wrote it."""
     parts = [_text(part) for part in row[4:]]
-    fields = dict(zip(parts[::2], parts[1::2], strict=True))
+    told = zip(parts[::2], parts[1::2], strict=True)
+    fields = {name: value for name, value in told if name.startswith("y:") or _INTEGER.fullmatch(value)}
     fields.pop("k", None)  # of Redis alone: when to say anew how long the key lives
     return Seen(int(row[0]), int(row[1]), int(row[2]), int(row[3]), fields)
 
@@ -238,4 +253,4 @@ def _number(value: int | None) -> int:
 
 
 def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -155,3 +155,28 @@ def test_stopped_gate_ends_every_sleep(gate_of: GateOf) -> None:
     for thread in threads:
         thread.join(2.0)
     assert len(caught) == 5
+
+
+def test_bucket_that_the_provider_does_not_have_is_refused_by_name(gate_of: GateOf) -> None:
+    with pytest.raises(ValueError, match=r"bucket is 'cor': github has .*core"):
+        gate_of().backoff(KEY, 58.0, bucket="cor", reason="primary")
+    with pytest.raises(ValueError, match="cost is 0"):
+        gate_of().permit(KEY, "repos.get", cost=0)
+
+
+def test_what_somebody_else_wrote_hides_no_gate(gate_of: GateOf, redis_client: redis.Redis) -> None:
+    gate = gate_of()
+    gate.backoff(KEY, 60.0, reason="secondary")
+    redis_client.hset("gate1:{github|nope|github.com}:s", mapping={"u:*": "notanumber", "t": "1"})
+    redis_client.set("gate1:{github|text|github.com}:s", "text")
+    redis_client.hset("gate1:{github|bytes\xff|github.com}:s".encode("latin-1"), b"t", b"\xff")
+    redis_client.hset("gate1:{shop|acme|shop.test}:s", "t", "1")
+    redis_client.set(b"gate1:\xff\xfe:s", "1")
+    closed = [state for state in gate.states() if state.retry_in > 0]
+    assert [(state.key, state.bucket) for state in closed] == [(KEY, "*")]
+    assert gate.clear(KEY, by="ops") == 1
+
+
+def test_limit_that_somebody_wrote_away_is_one_at_a_time(gate_of: GateOf, redis_client: redis.Redis) -> None:
+    redis_client.hset("gate1:{github|acme|github.com}:s", mapping={"conc": "-5000"})
+    gate_of().permit(KEY, "repos.get", max_wait=0.0).end()
