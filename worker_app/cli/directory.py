@@ -145,9 +145,13 @@ def list_sources(org_name: str | None, as_json: bool) -> None:
     with context.opened() as runtime, runtime.postgres.transaction() as tx:
         org_id = sources.org(tx, org_name).id if org_name else None
         found = sources.sources(tx, org_id)
-    rows = [(item.external_name, item.provider, item.state, item.state_reason, item.id) for item in found]
+        names = {org.id: org.name for org in sources.orgs(tx)}
+    rows = [
+        (item.external_name, names[item.org_id], item.provider, item.host, item.state, item.state_reason, item.id)
+        for item in found
+    ]
     empty = "no source yet; add one with `dev-hops sources add ADDRESS`"
-    show = output.table("SOURCE", "PROVIDER", "STATE", "REASON", "ID", rows=rows, empty=empty)
+    show = output.table("SOURCE", "ORGANISATION", "PROVIDER", "HOST", "STATE", "REASON", "ID", rows=rows, empty=empty)
     output.emit(found, as_json=as_json, show=show)
 
 

@@ -134,6 +134,11 @@ def _add(runtime: Runtime, given: Mapping[str, Any], policies: Policies) -> Sche
     if source is not None:
         return orders.add_sync(runtime.postgres, source, **when)
     if given["kind"] == "sync":
+        with runtime.postgres.transaction() as tx:
+            if not sources.sources(tx, org.id, given["provider"]):
+                output.note(
+                    f"{org.name} has no source of {given['provider']} yet: the schedule serves those that you add"
+                )
         return orders.add_provider_sync(runtime.postgres, org, given["provider"], **when)
     if given["kind"] == "metrics":
         return orders.add_metrics(runtime.postgres, org, **when)

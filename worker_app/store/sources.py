@@ -14,6 +14,7 @@ from worker_app.store.postgres import Transaction, statement
 
 DISABLED_DAYS = 7  # so long a dataset that its provider has switched off is not asked again
 ARCHIVED_HOURS = 23  # between two walks of a dataset of an archived source: once a day, at whatever minute
+COVERING_DATASETS = frozenset({"commits"})  # what has to be read to the end of a day for its metrics to be whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,8 @@ def cursor(tx: Transaction, org_id: UUID, source_id: UUID, dataset: str) -> Curs
 def move_cursor(tx: Transaction, org_id: UUID, source_id: UUID, dataset: str, walk: Walk) -> None:
     """Move the cursor to the start of a walk that was complete, never back; the days that this covers are computed anew."""
     place = {"org_id": org_id, "source_id": source_id, "dataset": dataset, "at": walk.started_at}
-    tx.execute(statement("touch_covered_days"), place)
+    if dataset in COVERING_DATASETS:
+        tx.execute(statement("touch_covered_days"), place)
     tx.execute(statement("move_cursor"), {**place, "tips": json.dumps(dict(walk.until))})
 
 

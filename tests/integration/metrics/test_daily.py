@@ -116,6 +116,31 @@ def test_day_that_a_later_walk_covers_is_computed_anew(postgres: Postgres) -> No
     assert compute(postgres, made) == 0
 
 
+def test_first_walk_of_a_source_covers_the_days_that_were_computed_before_its_end(postgres: Postgres) -> None:
+    made = seed(postgres)
+    with postgres.transaction() as tx:
+        other = sources.add_source(tx, made.org.id, "git", "localhost", "/srv/other", "/srv/other")
+    store(postgres, made, commit("a"))
+    for source in (made.source, other):
+        with postgres.transaction() as tx:
+            sources.move_cursor(tx, made.org.id, source.id, "commits", Walk(started_at=NOON + timedelta(days=1)))
+        compute(postgres, made)
+    assert [row.coverage for row in read(postgres, made.org.id, grain="org")] == [1.0]
+
+
+def test_walk_that_ends_during_a_computation_lets_the_days_be_computed_again(postgres: Postgres) -> None:
+    made = seed(postgres)
+    store(postgres, made, commit("a"))
+    with postgres.transaction() as tx:
+        seen = metrics.touched_days(tx, made.org.id, 10)
+    with postgres.transaction() as tx:
+        sources.move_cursor(tx, made.org.id, made.source.id, "commits", Walk(started_at=NOON + timedelta(days=1)))
+    with postgres.transaction() as tx:
+        metrics.replace_days(tx, made.org.id, ["commits"], seen, [])
+    assert compute(postgres, made) == 1
+    assert [row.coverage for row in read(postgres, made.org.id)] == [1.0]
+
+
 def test_second_message_of_a_metrics_run_does_nothing(postgres: Postgres) -> None:
     seed(postgres)
     assert daily.run(postgres, uuid4(), lease_seconds=60) is None
