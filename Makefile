@@ -53,8 +53,8 @@ test-gevent: install  ## The unit tests again, in a gevent-patched interpreter
 chaos: install  ## Long outages, kills, leaks and deadlocks on real workers and stores: half an hour and more
 	$(BIN)/pytest -q -s tests/chaos $(ARGS)
 
-chaos-short: install  ## Thirty kills over the points of dispatch: a minute
-	$(BIN)/pytest -q -s tests/chaos/dispatch -k short $(ARGS)
+chaos-short: install  ## Thirty kills over the points of dispatch, a hundred thousand steps of the gate: two minutes
+	$(BIN)/pytest -q -s tests/chaos/dispatch tests/chaos/gate -k short $(ARGS)
 
 soak: install  ## Mixed load with a Redis restart, a kill and renewals (ARGS="--minutes 30")
 	$(BIN)/python -m bench.soak $(ARGS)

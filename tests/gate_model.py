@@ -273,6 +273,6 @@ class Model:
 
     def _take(self, key: GateKey, known: tuple[Known, ...], now: int) -> None:
         for window in known:
-            before, ends = self.closed.get((key, window.bucket), 0), now + window.left_ms
-            if ends > before + (TRAVEL if window.is_told else 0):
-                self.closed[key, window.bucket] = ends
+            ends = self.memory.sync(key).number("u", window.bucket) or 0
+            assert ends >= now + window.left_ms - (TRAVEL if window.is_told else 0), "a known window was not taken over"
+            self.closed[key, window.bucket] = max(self.closed.get((key, window.bucket), 0), ends)

@@ -1,12 +1,12 @@
 -- What every script shares. KEYS[1]: hash, what is known of one key. KEYS[2]: sorted set, lease -> moment of its end.
--- Fields of the hash, with b a bucket: t last moment seen, e moment of the last clear, k moment to say anew how long it lives,
--- conc learned limit in thousandths, p moment until which nothing follows the first request after a window, u:b closed until,
--- y:b reason and detail, g:b moment at which the window opened, fails:b refused generations in a row, tk:b tickets given,
--- L:b R:b W:b limit, remaining, reset, O:b observed at, S:b sent at, x:b untracked until, nr:b near its limit until, pa:b last
--- probe, tat:b pacing, f:b cost under way. All moments are milliseconds of clock(). A script reads once what it needs into
--- `known`, and writes once what it noted by `write`.
+-- Fields of the hash, with b a bucket: born moment of its first call, t last moment seen, e moment of the last clear, k moment
+-- to say anew how long it lives, conc learned limit in thousandths, p moment until which nothing is granted, u:b closed until, y:b reason and detail, g:b moment at which the window opened, fails:b refused generations in a row,
+-- tk:b tickets given, L:b R:b W:b limit, remaining, reset, O:b observed at, S:b sent at, x:b untracked until, nr:b near its limit
+-- until, pa:b last probe, tat:b pacing, f:b cost under way. All moments are milliseconds of clock(). A script reads once what it
+-- needs into `known`, and writes once what it noted by `write`.
 local STATE, LEASES = KEYS[1], KEYS[2]
 local LIFE, HOUR, MINUTE, LEAP, TRAVEL = 7200000, 3600000, 60000, 5000, 1000
+local YOUNG, ALONE = 1000, 110
 local known, changed, order = {}, {}, {}
 
 local function int(number)
@@ -45,7 +45,8 @@ end
 -- Reads `fields` beside those of every call. Returns the moment of this call, never before the last one, and by how much
 -- the clock was found to have stepped back.
 local function begin(fields)
-  fields[#fields + 1], fields[#fields + 2], fields[#fields + 3] = 't', 'e', 'k'
+  local next = #fields
+  fields[next + 1], fields[next + 2], fields[next + 3], fields[next + 4] = 't', 'e', 'k', 'born'
   read(fields)
   local now, stepped = clock(), 0
   local seen = known.t or 0
@@ -60,6 +61,7 @@ local function begin(fields)
     end
   end
   write('t', now)
+  if not known.born then write('born', now) end
   return now, stepped
 end
 

@@ -1,7 +1,7 @@
 -- Asks for leave to send one request now. Returns a grant { 1, delay, now, remaining, cleared, stepped, limit, live, ended,
--- room } or a wait { 0, wait, now, reason, cleared, stepped, bucket, left, ticket, generation, text, fails }; times in
--- milliseconds, -1 for what is not known. `room` is how many more may be under way now, `left` what is left of the window
--- alone, without ticket and priority.
+-- room, born } or a wait { 0, wait, now, reason, cleared, stepped, bucket, left, ticket, generation, text, fails, born }; times
+-- in milliseconds, -1 for what is not known. `room` is how many more may be under way now, `left` what is left of the window
+-- alone, without ticket and priority, `born` since when leases are counted.
 -- A wait writes only the moment, windows that the caller knew, leases that ran out and the ticket.
 local lease, lease_ms = ARGV[1], tonumber(ARGV[2])
 local priority, max_delay = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -9,7 +9,7 @@ local max_conc, ramp, guard = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARG
 local epoch, is_repeat = tonumber(ARGV[8]), ARGV[9] == '1'
 local held_bucket, held_generation, held_ticket = ARGV[10], tonumber(ARGV[11]), tonumber(ARGV[12])
 local FIRST, STRIDE, count = 14, 7, tonumber(ARGV[13])
-local TICKET, PROBE, PROBE_AGAIN, ALONE = 15, 50, 5000, 110
+local TICKET, PROBE, PROBE_AGAIN = 15, 50, 5000
 
 -- Buckets, seven arguments each: name, model, cost, period, gap, burst, whether replies of the endpoint are silent about it.
 local fields = { 'conc', 'u:*' }
@@ -33,14 +33,14 @@ if is_repeat then
   if ends then
     flush(now, longest)
     local live = redis.call('ZCARD', LEASES)
-    return { 1, math.max(0, ends - lease_ms - now), now, -1, cleared, stepped, max_conc, live, '', max_conc - live }
+    return { 1, math.max(0, ends - lease_ms - now), now, -1, cleared, stepped, max_conc, live, '', max_conc - live, known.born }
   end
 end
 local live = reap(now)
 
 local function wait(milliseconds, reason, bucket)
   flush(now, longest)
-  return { 0, math.ceil(milliseconds), now, reason, cleared, stepped, bucket, -1, -1, -1, '', 0 }
+  return { 0, math.ceil(milliseconds), now, reason, cleared, stepped, bucket, -1, -1, -1, '', 0, known.born }
 end
 
 -- The window that ends last, and whether one has just ended.
@@ -66,7 +66,7 @@ if ends > now then
   local later = priority == 1 and 250 or priority == 2 and 1000 or 0
   flush(now, longest)
   return { 0, ends - now + ticket * TICKET + later, now, 'window', cleared, stepped, closed, ends - now, ticket, generation,
-    redis.call('HGET', STATE, 'y:' .. closed) or '', known['fails:' .. closed] or 0 }
+    redis.call('HGET', STATE, 'y:' .. closed) or '', known['fails:' .. closed] or 0, known.born }
 end
 
 local left = -1
@@ -111,11 +111,12 @@ if ended_at > 0 and since >= ramp then
   for at = FIRST, FIRST + STRIDE * (count - 1), STRIDE do is_first = is_first or is_unused(ARGV[at]) end
   if is_first then since = 0 end
 end
-if ended_at > 0 and since < ramp then
-  most = math.max(1, math.floor(1 + (limit - 1) * since / ramp))
+local is_rising = ended_at > 0 and since < ramp
+if is_rising then most = math.max(1, math.floor(1 + (limit - 1) * since / ramp)) end
+if is_rising or now - known.born < YOUNG then
   read({ 'p' })
-  local alone = (known.p or 0) - now
-  if alone > 0 and alone <= ALONE then return wait(alone, 'concurrency', '*') end
+  local pause = (known.p or 0) - now
+  if pause > 0 and pause <= ALONE then return wait(pause, 'concurrency', '*') end
 end
 if live >= most then return wait(0, 'concurrency', '*') end
 
@@ -161,4 +162,4 @@ end
 redis.call('ZADD', LEASES, int(now + delay + lease_ms), lease)
 if live == 0 then redis.call('PEXPIRE', LEASES, int(LIFE)) end
 flush(now, longest)
-return { 1, delay, now, left, cleared, stepped, limit, live + 1, ended, most - live - 1 }
+return { 1, delay, now, left, cleared, stepped, limit, live + 1, ended, most - live - 1, known.born }

@@ -26,6 +26,7 @@ LOOK_AGAIN_SECONDS = 0.010  # a delay that is longer may have seen a window open
 CONCURRENCY_SECONDS = (0.025, 0.075)  # between two asks for a place
 BULK_OUTAGE_SECONDS = 60.0  # for so long bulk work runs on its share while Redis is away
 SLEEPERS_SHARE = 0.25  # of a process's slots that may sleep in the gate
+MOMENT_SECONDS = 1.0  # that a caller may wait in all before it counts as a sleeper: a trip, a probe, a place
 CROWDED = frozenset({Reason.CONCURRENCY, Reason.PROBE})  # these end when a request does
 FREE = Granted(delay_ms=0, now_ms=0, remaining=None, cleared=0, stepped_ms=0, limit=1, live=1)  # by nobody's leave
 
@@ -39,6 +40,7 @@ class Asked:
     endpoint: Endpoint
     priority: Priority
     buckets: tuple[BucketAsk, ...]
+    began: float  # monotonic
     until: float  # monotonic
 
     @property
@@ -77,7 +79,7 @@ class Asking:
             BucketAsk(name, policy.buckets[name], price if policy.buckets[name].is_weighed else 1, of.silent)
             for name in of.buckets
         )
-        asked = Asked(key, policy, of, priority, buckets, time.monotonic() + patience)
+        asked = Asked(key, policy, of, priority, buckets, began := time.monotonic(), began + patience)
         self._refuse_closed(asked)
         place = self._lines.enter(key, endpoint, priority)
         try:
@@ -102,11 +104,14 @@ class Asking:
         if place.turn.is_set():
             return
         behind = Decision(False, 1.0, Reason.CONCURRENCY, WHOLE_KEY)
-        with self._asleep(asked, behind):
-            while not place.turn.wait(max(0.0, min(LOOK_SECONDS, asked.patience))):
-                self._refuse_closed(asked)
-                if asked.patience <= 0 or self._lines.is_stopped:
-                    raise self._deferred(asked, behind)
+        while not place.turn.is_set():
+            with self._asleep(asked, behind, LOOK_SECONDS):
+                place.turn.wait(max(0.0, min(LOOK_SECONDS, asked.patience)))
+            if place.turn.is_set():
+                break
+            self._refuse_closed(asked)
+            if asked.patience <= 0 or self._lines.is_stopped:
+                raise self._deferred(asked, behind)
         if self._lines.is_stopped:
             raise self._deferred(asked, behind)
 
@@ -138,7 +143,7 @@ class Asking:
         """Wait for the end of another request where no more may be under way, as the last answer said."""
         seconds = self._lines.crowded_for(asked.key)
         if 0 < seconds <= asked.patience and not self._lines.is_stopped:
-            with self._asleep(asked, Decision(False, seconds, Reason.CONCURRENCY, WHOLE_KEY)):
+            with self._asleep(asked, Decision(False, seconds, Reason.CONCURRENCY, WHOLE_KEY), seconds):
                 self._lines.rest_until_freed(place, seconds)
 
     def _answer(self, asked: Asked, ask: Ask) -> tuple[Granted | Waits, bool]:
@@ -178,7 +183,7 @@ class Asking:
             raise
         if answer is None:
             return None
-        is_current = knowledge.heard(key, answer.now_ms, answer.cleared, answer.stepped_ms)
+        is_current = knowledge.heard(key, answer)
         if isinstance(answer, Granted):
             knowledge.outage.mirrors.granted(key, answer.limit)
             for bucket in answer.ended:
@@ -192,7 +197,7 @@ class Asking:
         """Sleep what pace delays a granted request. False: it may not start any more and has to be asked for anew."""
         if delay > 0:
             paced = Decision(False, delay, Reason.PACE, asked.endpoint.own_bucket)
-            with self._asleep(asked, paced):
+            with self._asleep(asked, paced, delay):
                 self._lines.rest(place, delay)
                 if self._lines.is_stopped:
                     raise self._deferred(asked, paced)
@@ -210,7 +215,7 @@ class Asking:
             decision = Decision(False, left, Reason.WINDOW, window.bucket, window.text, window.fails)
             if self._lines.is_stopped:
                 raise self._deferred(asked, decision)
-            with self._asleep(asked, decision):
+            with self._asleep(asked, decision, left):
                 self._lines.rest(place, left)
 
     def _wait(self, asked: Asked, place: Place, answer: Waits) -> None:
@@ -220,18 +225,22 @@ class Asking:
         decision = Decision(False, seconds, answer.reason, answer.bucket, answer.text, answer.fails)
         if seconds > asked.patience or self._lines.is_stopped:
             raise self._deferred(asked, decision)
-        with self._asleep(asked, decision):
+        with self._asleep(asked, decision, seconds):
             if is_crowded:
                 self._lines.rest_until_freed(place, seconds)
             else:
                 self._lines.rest(place, seconds)
 
     @contextmanager
-    def _asleep(self, asked: Asked, decision: Decision) -> Iterator[None]:
-        """Count a sleeper for the time of its sleep. Raises RateLimited where too many sleep already."""
+    def _asleep(self, asked: Asked, decision: Decision, seconds: float) -> Iterator[None]:
+        """Count a sleeper for the time of its sleep, once it will have waited longer than a moment in all.
+
+        Raises RateLimited where too many sleep already.
+        """
+        counts = time.monotonic() + seconds - asked.began > MOMENT_SECONDS
         with self._lock:
-            is_full = self._sleepers >= self._most_sleepers
-            self._sleepers += not is_full
+            is_full = counts and self._sleepers >= self._most_sleepers
+            self._sleepers += counts and not is_full
         if is_full:
             raise self._deferred(asked, decision)
         began = time.monotonic()
@@ -239,7 +248,7 @@ class Asking:
             yield
         finally:
             with self._lock:
-                self._sleepers -= 1
+                self._sleepers -= counts
             self._knowledge.listener.waited(asked.key, decision.reason, time.monotonic() - began)
 
     def _stand_back(self, asked: Asked) -> None:

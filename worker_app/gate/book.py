@@ -74,6 +74,7 @@ class Granted:
     live: int
     ended: tuple[str, ...] = ()  # buckets whose window this grant found to be over, each told once
     room: int = 1  # how many more may be under way now
+    born: int = 0  # since when the book counts leases of the key: another moment, and it has lost what it knew
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class Waits:
     held: Held | None = None
     text: str = ""
     fails: int = 0
+    born: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class Learned:
     fails: int
     opened: int  # 1: a new window, 2: one that grew, 0: neither
     has_leaked: bool  # the refused request had started while its bucket was known to be closed
+    born: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping
 
+from worker_app.gate.book import Granted, Learned, Waits
 from worker_app.gate.key import WHOLE_KEY, GateKey
 from worker_app.gate.listener import Listener
 from worker_app.gate.outage import Outage
@@ -71,16 +72,16 @@ class Knowledge:
         self.windows.saw(key, seen, began)
         return True
 
-    def heard(self, key: GateKey, now_ms: int, cleared: int, stepped_ms: int) -> bool:
-        """Every answer of Redis tells of clears, and by its time of a clock that was moved.
+    def heard(self, key: GateKey, answer: Granted | Waits | Learned) -> bool:
+        """Every answer of Redis tells of clears, by its time of a clock that was moved, and whether it lost what it knew.
 
         False: it is older than a clear that this process knows of.
         """
-        self.outage.heard(now_ms)
-        skew = now_ms / 1000 - time.monotonic()
+        self.outage.heard(key, answer.now_ms, answer.born)
+        skew = answer.now_ms / 1000 - time.monotonic()
         before, self._skew_seconds = self._skew_seconds, skew
-        if stepped_ms:
-            self.listener.clock_stepped(-stepped_ms / 1000)
+        if answer.stepped_ms:
+            self.listener.clock_stepped(-answer.stepped_ms / 1000)
         elif before is not None and abs(skew - before) > STEP_SECONDS:
             self.listener.clock_stepped(skew - before)
-        return self.windows.heard(key, cleared)
+        return self.windows.heard(key, answer.cleared)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from worker_app.gate.book import NONE, Ask, BucketAsk, Granted, Held, Known, Learned, Seen, Told, Waits
 from worker_app.gate.key import WHOLE_KEY, GateKey, Priority, Reason
@@ -18,7 +18,7 @@ from worker_app.gate.signals import REFUSED, Kind, Quota
 HOUR, LEAP, TRAVEL, DAY = 3_600_000, 5_000, 1_000, 86_400_000
 SHARE = {Priority.INTERACTIVE: 0.0, Priority.SYNC: 0.05, Priority.BULK: 0.15}
 LATER = {Priority.INTERACTIVE: 0, Priority.SYNC: 250, Priority.BULK: 1000}
-TICKET, PROBE, PROBE_AGAIN, ALONE = 15, 50, 5_000, 110
+TICKET, PROBE, PROBE_AGAIN, YOUNG, ALONE = 15, 50, 5_000, 1_000, 110
 LONGEST, HASTY, SAME, GROWN = 900_000, 2_000, 2_000, 1_000
 MOMENTS = frozenset({"u", "g", "W", "O", "S", "x", "nr", "pa", "tat"})
 FORGOTTEN = frozenset({"u", "y", "g", "fails", "tk", "L", "R", "W", "O", "S", "x", "pa"})  # by a clear
@@ -44,6 +44,7 @@ class _State:
     def moment(self, clock: int) -> tuple[int, int]:
         """Now, never before the last moment, and by how much the clock was found to have stepped back."""
         step = self.numbers.get("t", 0) - clock
+        self.numbers.setdefault("born", clock)
         if step <= 0:
             return clock, 0
         if step <= LEAP:
@@ -97,6 +98,10 @@ class _State:
     def cleared(self) -> int:
         return self.numbers.get("e", 0)
 
+    @property
+    def born(self) -> int:
+        return self.numbers["born"]
+
 
 class _Blocked(Exception):
     """Ends the steps of one ask; never leaves this module."""
@@ -127,18 +132,19 @@ class MemoryBook:
             state.reap(now)
             closed, ended_at = _windows(state, ask, now)
             if closed is not None:
-                return _released(state, ask, closed, (now, cleared, stepped))
+                return replace(_released(state, ask, closed, (now, cleared, stepped)), born=state.born)
             try:
                 writes, left = _quotas(state, ask, now)
                 limit, room = _concurrency(state, ask, now, ended_at)
                 delay = _pace(state, ask, now)
             except _Blocked as blocked:
                 wait = math.ceil(blocked.wait_ms)
-                return Waits(wait, now, blocked.reason, cleared, stepped, blocked.bucket, held=ask.held)
+                waits = Waits(wait, now, blocked.reason, cleared, stepped, blocked.bucket, held=ask.held)
+                return replace(waits, born=state.born)
             state.numbers.update(writes)
             _grant(state, ask, now, delay)
             ended = _ended(state, ask, now) if ended_at else ()
-            return Granted(delay, now, left, cleared, stepped, limit, len(state.leases), ended, room)
+            return Granted(delay, now, left, cleared, stepped, limit, len(state.leases), ended, room, state.born)
 
     def observe(self, key: GateKey, told: Told) -> Learned:
         """End the lease and learn from the reply."""
@@ -156,7 +162,8 @@ class MemoryBook:
             _succeeded(state, told, now, live if was_live else None)
             left, fails, opened, leaked = learned
             cleared = state.cleared
-            return Learned(was_live, left, now, cleared, stepped, told.signal.bucket, fails, opened, leaked)
+            bucket = told.signal.bucket
+            return Learned(was_live, left, now, cleared, stepped, bucket, fails, opened, leaked, state.born)
 
     def sync(
         self, key: GateKey, epoch: int = 0, known: tuple[Known, ...] = (), leases: Mapping[str, int] = NONE
@@ -169,6 +176,8 @@ class MemoryBook:
                 now, stepped = state.moment(self._clock())
                 state.restore(epoch, known, now)
                 state.adopt(leases, now)
+                if leases and now - state.born < YOUNG:
+                    state.numbers["p"] = now + ALONE
                 state.numbers["t"] = now
             else:
                 seen, clock = state.numbers.get("t", 0), self._clock()
@@ -295,11 +304,12 @@ def _concurrency(state: _State, ask: Ask, now: int, ended_at: int) -> tuple[int,
     since = now - ended_at
     if ended_at and since >= ask.ramp_ms and any(f"y:{name}" in state.texts for name in _ended_names(state, ask)):
         since = 0
-    if ended_at and since < ask.ramp_ms:
+    is_rising = ended_at and since < ask.ramp_ms
+    if is_rising:
         most = max(1, math.floor(1 + (limit - 1) * since / ask.ramp_ms))
-        alone = state.numbers.get("p", 0) - now
-        if 0 < alone <= ALONE:
-            raise _Blocked(alone, Reason.CONCURRENCY, WHOLE_KEY)
+    pause = state.numbers.get("p", 0) - now
+    if 0 < pause <= ALONE and (is_rising or now - state.born < YOUNG):
+        raise _Blocked(pause, Reason.CONCURRENCY, WHOLE_KEY)
     if len(state.leases) >= most:
         raise _Blocked(0, Reason.CONCURRENCY, WHOLE_KEY)
     return limit, most - len(state.leases) - 1

@@ -1,4 +1,4 @@
--- Ends a lease and learns from the reply. Returns { removed, left, now, cleared, stepped, bucket, fails, opened, leaked }:
+-- Ends a lease and learns from the reply. Returns { removed, left, now, cleared, stepped, bucket, fails, opened, leaked, born }:
 -- `left` milliseconds of the window that a refusal closed (0: it was none), `opened` 1 for a new window, 2 for one that grew
 -- by more than a second, `leaked` 1 where the refused request started while its bucket was known to be closed.
 -- What adds up happens only in the call that removes the lease, so a call that is repeated does no harm.
@@ -81,7 +81,8 @@ for at = FIRST, names - 1, STRIDE do
     -- A reply that does not say when: the window that is known goes on, or one begins now. Of a leaky quota the size has to be
     -- known, for it says how fast it comes back.
     local reset = reset_in >= 0 and now + reset_in or ends > now and ends or now + period
-    quota = quota > 0 and quota or known['L:' .. name] or remaining
+    local before = known['L:' .. name] or 0
+    quota = quota > 0 and quota or before > 0 and before or remaining
     local is_same = model ~= 'leaky' and ends > now and reset <= ends + SAME
     if not is_same and (model ~= 'leaky' or quota > 0 and sent >= (known['S:' .. name] or 0)) then
       write('L:' .. name, quota)
@@ -116,4 +117,4 @@ if is_success and removed == 1 and conc < max_conc and live * 2000 >= conc then
   write('conc', math.min(max_conc, conc + 1000000 / conc))
 end
 flush(now, latest)
-return { removed, left, now, known.e or 0, stepped, closes, fails, opened, leaked }
+return { removed, left, now, known.e or 0, stepped, closes, fails, opened, leaked, known.born }

@@ -72,9 +72,11 @@ class Outage:
         """The time of Redis as far as this process can tell: a request that one book granted, the other may observe."""
         return round(self._clock() * 1000 + self._redis_ahead_ms)
 
-    def heard(self, now_ms: int) -> None:
-        """Redis told its time."""
+    def heard(self, key: GateKey, now_ms: int, born: int) -> None:
+        """Redis told its time, and since when it counts leases of the key: where it has lost them, it gets them anew."""
         self._redis_ahead_ms = now_ms - self._clock() * 1000
+        if self._leases.heard(key, born):
+            self.call(lambda book: self._share(book, key))
 
     def call(self, of_redis: Callable[[Book], T]) -> T | None:
         """What Redis answers; None while it is away. Costs nothing while it is known to be."""
@@ -143,7 +145,14 @@ class Outage:
     def _hand_over(self) -> None:
         """Redis seems to be back: it gets what this process learned and holds."""
         for key in {*self._windows.keys(), *self._leases.keys()}:
-            self._book.sync(key, self._windows.epoch(key), self._windows.known(key), self._leases.share(key))
+            self._share(self._book, key)
+
+    def _share(self, book: Book, key: GateKey) -> None:
+        """Tell what is known of a key and is under way; what ended meanwhile, Redis may have counted anew."""
+        leases = self._leases.share(key)
+        book.sync(key, self._windows.epoch(key), self._windows.known(key), leases)
+        for lease in leases.keys() - self._leases.live(key).keys():
+            self._leases.owe(key, lease, leases[lease] / 1000)
 
     def _give_back(self) -> None:
         """End the leases of which Redis could not be told that they are over."""

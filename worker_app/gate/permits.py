@@ -62,7 +62,7 @@ class Permits:
     ) -> Permit:
         """The permit of a granted lease."""
         seconds = (granted.delay_ms + lease_ms) / 1000
-        self._leases.add(key, lease, seconds, is_shared=not is_local)
+        self._leases.add(key, lease, seconds, is_shared=not is_local, born=granted.born)
         sent_ms = granted.now_ms + granted.delay_ms
         policy = self._knowledge.policy(key)
         return Permit(key, policy, endpoint, lease, seconds, sent_ms, granted.remaining, is_local, self._learn)
@@ -78,7 +78,7 @@ class Permits:
         if learned is None:
             learned = knowledge.outage.observe(key, told)
         else:
-            knowledge.heard(key, learned.now_ms, learned.cleared, learned.stepped_ms)
+            knowledge.heard(key, learned)
             if not learned.was_live and not permit.is_local:
                 knowledge.listener.lease_lost(key)
         decision = self._decide(key, told, learned, is_told=not is_local)
@@ -88,7 +88,7 @@ class Permits:
     def _tell(self, permit: Permit, told: Told) -> Learned | None:
         """Tell Redis that a lease has ended; where it may not have heard, it is told later."""
         key, lease, outage, learned = permit.key, permit.lease, self._knowledge.outage, None
-        is_shared = self._leases.remove(lease)
+        is_shared = self._leases.remove(key, lease)
         try:
             learned = outage.call(lambda book: book.observe(key, told))
         except BaseException:

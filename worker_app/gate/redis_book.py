@@ -84,6 +84,7 @@ class RedisBook:
             fails=int(row[6]),
             opened=int(row[7]),
             has_leaked=bool(row[8]),
+            born=int(row[9]),
         )
 
     def sync(
@@ -208,6 +209,7 @@ def answer_of(row: list[Any], ask: Ask) -> Granted | Waits:
             live=int(row[7]),
             ended=ended,
             room=int(row[9]),
+            born=int(row[10]),
         )
     bucket = _text(row[6])
     return Waits(
@@ -221,6 +223,7 @@ def answer_of(row: list[Any], ask: Ask) -> Granted | Waits:
         held=Held(bucket, int(row[9]), int(row[8])) if row[8] >= 0 else ask.held,
         text=_text(row[10]),
         fails=int(row[11]),
+        born=int(row[12]),
     )
 
 

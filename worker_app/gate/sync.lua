@@ -16,6 +16,8 @@ local function adopt(at, now)
     end
   end
   if is_empty then redis.call('PEXPIRE', LEASES, int(LIFE)) end
+  -- Leases of a key that is new: Redis has lost it, and other callers have theirs yet to tell.
+  if now - known.born < YOUNG then write('p', now + ALONE) end
 end
 
 local now, stepped, cleared = clock(), 0, 0

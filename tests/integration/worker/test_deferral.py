@@ -100,7 +100,7 @@ def test_s19_batch_waits_longer_than_a_message_may_and_each_execution_is_one(lon
     require_read_once(long, watched)
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL], ids=["sigterm", "sigkill"])
 def test_deferral_outlives_the_worker_that_met_the_limit(long: Stage, ending: signal.Signals) -> None:
     (watched,) = ids = long.queue(long.org("acme", long.fake.token), "review_comments")
     with long.worker("first") as first:
@@ -135,7 +135,7 @@ def test_limit_holds_the_only_slot_of_a_process_for_a_second(
         assert connections.most_sleep_seconds == seconds
 
 
-def test_s17_blocked_organisation_holds_no_slot_while_others_are_served(staged: Staged) -> None:
+def test_s15_hour_of_one_organisation_holds_no_slot_while_others_are_served(staged: Staged) -> None:
     tokens = {name: f"ghp_{name}" for name in ("alone", "beside", "blocked")}
     stage = staged(MANY, tokens=tokens, rules=Rules(retry_after=HOUR), latency=Latency(0.1))
     made = {name: stage.org(name, token) for name, token in tokens.items()}

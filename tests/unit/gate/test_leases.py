@@ -42,9 +42,18 @@ def test_live_leases_are_told_with_the_time_that_they_may_last(leases: Leases, c
 
 def test_lease_that_redis_granted_or_was_told_of_may_be_counted_there(leases: Leases) -> None:
     shared, local, told = take(leases), take(leases, is_shared=False), take(leases, is_shared=False)
-    assert (leases.remove(shared), leases.remove(local), leases.remove(local)) == (True, False, False)
+    assert [leases.remove(KEY, lease) for lease in (shared, local, local)] == [True, False, False]
     assert list(leases.share(KEY)) == [told]
-    assert leases.remove(told)
+    assert leases.remove(KEY, told)
+    assert (leases.keys(), leases._live, leases._born) == (set(), {}, {})
+
+
+def test_redis_that_counts_anew_has_lost_the_leases_of_this_process(leases: Leases) -> None:
+    assert not leases.heard(KEY, 1)  # there is none
+    lease = take(leases)
+    assert [leases.heard(KEY, born) for born in (1, 1, 2, 2)] == [False, False, True, False]
+    leases.remove(KEY, lease)
+    assert not leases.heard(KEY, 3)
 
 
 def test_owed_leases_are_kept_until_they_are_settled_or_have_run_out(leases: Leases, clock: Clock) -> None:
@@ -65,5 +74,5 @@ def test_forked_child_neither_holds_nor_owes_what_its_parent_does(
     parent = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: parent + 1)
     assert (leases.live(KEY), leases.keys(), leases.owed()) == ({}, set(), [])
-    assert not leases.remove(mine)
+    assert not leases.remove(KEY, mine)
     assert leases.name(ask_of(1).buckets).partition(".")[0] != mine.partition(".")[0]

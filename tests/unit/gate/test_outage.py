@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import redis
 
@@ -220,7 +222,7 @@ def test_process_that_is_back_keeps_to_its_share_until_all_are(worker: Worker) -
 
 
 def test_request_that_redis_granted_and_the_memory_observes_is_one_of_one_salvo(worker: Worker) -> None:
-    worker.outage.heard(1_800_000_000_000)
+    worker.outage.heard(KEY, 1_800_000_000_000, 1)
     worker.clock.now += 1.0
     for number in range(3):
         worker.leases.add(KEY, ask_of(number).lease, 65.0, is_shared=True)
@@ -230,6 +232,32 @@ def test_request_that_redis_granted_and_the_memory_observes_is_one_of_one_salvo(
         for number in range(3)
     ]
     assert refused == [1, 1, 1]
+
+
+def test_redis_that_has_lost_the_leases_gets_them_anew(worker: Worker) -> None:
+    worker.leases.add(KEY, "p.1|core:1", 65.0, is_shared=True)
+    worker.outage.heard(KEY, 1, 5)
+    assert worker.book.leases == {}
+    worker.outage.heard(KEY, 1, 6)
+    assert list(worker.book.leases) == ["p.1|core:1"]
+
+
+def test_lease_that_ends_while_it_is_counted_anew_is_given_back(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.leases.add(KEY, "p.1|core:1", 65.0, is_shared=True)
+    sync = worker.book.sync
+
+    def ends(*arguments: Any) -> object:
+        worker.leases.remove(KEY, "p.1|core:1")
+        return sync(*arguments)
+
+    monkeypatch.setattr(worker.book, "sync", ends)
+    worker.outage.heard(KEY, 1, 5)
+    worker.outage.heard(KEY, 1, 6)
+    monkeypatch.undo()
+    worker.call()
+    assert worker.book.ended == ["p.1|core:1"]
 
 
 def test_memory_begins_anew_with_each_outage(worker: Worker) -> None:
