@@ -81,7 +81,7 @@ class Gate:
             retry=Retry(NoBackoff(), 0),
             protocol=2,  # the newer one takes two more trips for each new connection
         )
-        return cls(redis.Redis(connection_pool=pool), slots=slots, **options)
+        return cls(redis.Redis.from_pool(pool), slots=slots, **options)
 
     def close(self) -> None:
         """End every sleep and the connections."""

@@ -57,7 +57,7 @@ def test_saturated_fleet_asks_little_more_than_it_is_granted(folder: Path, node:
     assert seen.faults() == []
     assert asked / granted <= 1.5
     assert seen.most_under_way(began, began + 10.0) <= MAX_CONC
-    assert min(each.values()) >= 0.4 * max(each.values())  # nobody starves
+    assert min(each.values()) >= 0.2 * max(each.values())  # nobody starves; who gets how much is left to chance
 
 
 def test_after_a_refusal_nobody_starts(folder: Path, node: redis.Redis, nodes: Nodes) -> None:

@@ -4,6 +4,7 @@ It prints one JSON document, and ends when its input does.
 """
 
 import json
+import os
 import sys
 import time
 from dataclasses import replace
@@ -25,7 +26,24 @@ def do(gate: Gate, given: dict[str, Any]) -> object:
     if given["does"] == "check":
         return gate.check(KEY).retry_in
     gate.permit(KEY, "repos.get").observe(OK)
+    if given["does"] == "fork":
+        return fork(gate)
     return [gate.permit(KEY, "repos.get").lease for _ in range(3)]
+
+
+def fork(gate: Gate) -> dict[str, object]:
+    """A request is under way when the process forks: the child sends one of its own and holds nothing of its parent's."""
+    mine = gate.permit(KEY, "repos.get")
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        with gate.slot(KEY, "repos.get") as permit:
+            permit.observe(OK)
+            held = list(gate._asking._leases.live(KEY))
+        os.write(theirs, json.dumps({"child": permit.lease, "held_by_child": held}).encode())
+        os._exit(0)
+    told: dict[str, object] = json.loads(os.read(ours, 4096))
+    os.wait()
+    return {**told, "parent": mine.lease, "is_held": list(gate._asking._leases.live(KEY)) == [mine.lease]}
 
 
 def main(given: dict[str, Any]) -> None:

@@ -170,3 +170,13 @@ def test_fleet_that_wants_more_than_there_is_never_has_more_under_way(gate_of: G
     assert provider.refusals == []
     assert provider.most_seen <= 6
     assert done > 300
+
+
+def test_forked_child_sends_for_itself_and_gives_nothing_of_its_parent_back(
+    checkout: Path, redis_url: str, redis_client: redis.Redis
+) -> None:
+    with member(checkout, url=redis_url, does="fork") as (_, told):
+        assert told["held_by_child"] == []
+        assert told["is_held"]
+        assert told["child"].partition(".")[0] != told["parent"].partition(".")[0]
+        assert redis_client.zrange(leases_key(KEY), 0, -1) == [told["parent"].encode()]
