@@ -110,5 +110,5 @@ def test_host_is_written_as_a_person_sees_it() -> None:
         "github.com", "ghe.acme.com:8443", "github.localhost",
     ]  # fmt: skip
     for text in ("", "https://github.com", "github.com/acme", "me@github.com", "git hub", "github.com.", "-x"):
-        with pytest.raises(errors.UsageError, match="without scheme, path and user"):
+        with pytest.raises(errors.UsageError, match="without scheme, path, user and final dot"):
             credentials.host_of(text)

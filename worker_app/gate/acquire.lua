@@ -132,7 +132,8 @@ if delay > max_delay then return wait(delay, 'pace', slowest) end
 
 for at = FIRST, FIRST + STRIDE * (count - 1), STRIDE do
   local name, cost, gap = ARGV[at], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 4])
-  if gap > 0 then write('tat:' .. name, math.max(known['tat:' .. name] or 0, now) + gap * cost) end
+  -- Pace counts requests: what the provider limits by the minute are those, whatever each costs of the quota.
+  if gap > 0 then write('tat:' .. name, math.max(known['tat:' .. name] or 0, now) + gap) end
   if ARGV[at + 1] ~= 'none' then
     local reset = known['W:' .. name]
     local is_unknown = not (known['L:' .. name] and known['R:' .. name] and reset)

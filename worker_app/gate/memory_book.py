@@ -332,7 +332,7 @@ def _grant(state: _State, ask: Ask, now: int, delay: int) -> None:
     for bucket in ask.buckets:
         gap = round(bucket.policy.gap * 1000)
         if gap:
-            state.numbers[f"tat:{bucket.name}"] = max(state.get("tat", bucket.name) or 0, now) + gap * bucket.cost
+            state.numbers[f"tat:{bucket.name}"] = max(state.get("tat", bucket.name) or 0, now) + gap
         if bucket.policy.model != "none":
             state.numbers[f"f:{bucket.name}"] = _under_way(state, bucket.name) + bucket.cost
     state.leases[ask.lease] = now + delay + ask.lease_ms

@@ -19,7 +19,7 @@ class BucketPolicy:
     period: float = 60.0  # seconds in which the quota comes back
     gap: float = 0.0  # seconds between two requests, whole milliseconds; 0: not paced
     burst: int = 1  # requests that may go without a gap
-    is_weighed: bool = False  # True: a request counts as much as its cost; False: each counts 1
+    is_weighed: bool = False  # True: a request takes its cost from the quota; False: each takes 1. Paced, each counts 1
 
 
 @dataclass(frozen=True, slots=True)
