@@ -14,7 +14,8 @@ import redis
 
 from worker_app.gate.book import Ask, BucketAsk, Granted, Known, Seen, Told, Waits
 from worker_app.gate.key import WHOLE_KEY, GateKey, Priority
-from worker_app.gate.memory_book import TRAVEL, MemoryBook, costs
+from worker_app.gate.memory_book import MemoryBook
+from worker_app.gate.memory_state import TRAVEL, costs
 from worker_app.gate.policy import BucketPolicy
 from worker_app.gate.redis_book import RedisBook, acquire_arguments, answer_of, leases_key, state_key
 from worker_app.gate.signals import REFUSED, Kind, Quota, RateSignal

@@ -8,7 +8,8 @@ from tests.unit.gate.asks import KEY, PLENTY, ask_of, told_of
 from tests.unit.gate.clocks import Clock
 from worker_app.gate.book import Granted, Known, Told, Waits
 from worker_app.gate.key import Priority, Reason
-from worker_app.gate.memory_book import MemoryBook, costs
+from worker_app.gate.memory_book import MemoryBook
+from worker_app.gate.memory_state import costs
 from worker_app.gate.policies import GITHUB
 from worker_app.gate.signals import Kind, Quota
 
