@@ -312,10 +312,10 @@ def test_row_that_somebody_broke_by_hand_is_shown_and_removed_and_fails_its_run_
 
 
 def test_run_of_a_provider_that_cannot_be_read_fails_with_the_reason_at_once(postgres: Postgres) -> None:
-    bad = schedule(postgres, seed(postgres), provider="github")
+    bad = schedule(postgres, seed(postgres), provider="gitlab")
     dispatch.tick(postgres, "test")
     (run_id,) = column(postgres, "SELECT id FROM sync_runs WHERE job_id = :id", id=bad)
     assert isinstance(run_id, UUID)
     assert plan.run(postgres, run_id, lease_seconds=60, cap=8, max_batches=10) == 0
     (said,) = column(postgres, "SELECT state || ' ' || error FROM sync_runs WHERE id = :id", id=run_id)
-    assert "failed provider is 'github'" in str(said)
+    assert "failed provider is 'gitlab'" in str(said)

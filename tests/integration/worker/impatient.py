@@ -2,9 +2,8 @@
 within seconds. Started as `celery --app tests.integration.worker.impatient worker …`.
 """
 
+from tests.integration.worker.patience import VISIBILITY_SECONDS
 from worker_app.celery import app as app
-
-VISIBILITY_SECONDS = 5
 
 app.conf.broker_transport_options = {
     **app.conf.broker_transport_options,

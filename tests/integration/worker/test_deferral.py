@@ -13,8 +13,8 @@ from uuid import UUID
 
 import pytest
 
-from tests.integration.worker.impatient import VISIBILITY_SECONDS
 from tests.integration.worker.limited import HOST, IMPATIENT, QUEUE, Stage
+from tests.integration.worker.patience import VISIBILITY_SECONDS
 from tests.processes import Service, wait_for
 from worker_app import runtime, settings
 from worker_app.demo.fake import FakeGitHub
