@@ -34,8 +34,9 @@ class GateEvents(Listener):
 
     def told(self, key: GateKey, signal: RateSignal) -> None:
         """A reply was read."""
-        if any(quota.limit == 0 for quota in signal.quotas):
-            telemetry.GATE_UNTRACKED.labels(key.provider, key.host).set(1)
+        if signal.quotas:
+            is_untracked = any(quota.limit == 0 for quota in signal.quotas)
+            telemetry.GATE_UNTRACKED.labels(key.provider, key.host).set(is_untracked)
         if not signal.is_reason_known:
             telemetry.GATE_UNKNOWN_REASONS.labels(key.provider).inc()
             log.warning("gate.reason_unknown", provider=key.provider, host=key.host, reason=signal.detail)

@@ -38,8 +38,10 @@ RULES = Rules(core=45, graphql=45, period=30, concurrency=5, retry_after=12)
 WORLD = ("--repositories", "4", "--pull-requests", "60", "--live", "15", "--latency", "0.05", "0.15")
 
 
-def require() -> None:
-    """Raises UsageError where the demo's extra is not installed."""
+def require(*, stores_only: bool) -> None:
+    """Raises UsageError where the stores alone are asked for, or the demo's extra is not installed."""
+    if stores_only:
+        raise errors.UsageError("--demo and --stores exclude each other: the stores alone sync nothing")
     if find_spec("graphql") is None:
         raise errors.UsageError("--demo needs the extra `demo`: pip install 'dev-hops[demo]'")
 

@@ -60,10 +60,8 @@ def up(
     """
     settings.load(settings.own_environment({}, {}))  # what the roles would refuse is refused before anything is made
     place = _folder(folder)
-    if has_demo and stores_only:
-        raise errors.UsageError("--demo and --stores exclude each other: the stores alone sync nothing")
     if has_demo:
-        local_demo.require()
+        local_demo.require(stores_only=stores_only)
     wanted = local.Wanted(place, port, local.repository(repository, needed=not stores_only), stores_only, has_demo)
     if detach:
         _detached(wanted, as_json)

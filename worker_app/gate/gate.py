@@ -136,11 +136,8 @@ class Gate:
         Raises RateLimited when that is not enough, GateUnavailable when Redis is away and the work has to stand back,
         ValueError for an endpoint that the policy does not know. A block that is left without `observe` teaches nothing.
         """
-        permit = self.permit(key, endpoint, cost=cost, priority=priority, max_wait=max_wait, retry=retry)
-        try:
+        with self.permit(key, endpoint, cost=cost, priority=priority, max_wait=max_wait, retry=retry) as permit:
             yield permit
-        finally:
-            permit.end()
 
     def permit(
         self,
