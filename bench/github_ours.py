@@ -16,8 +16,9 @@ from bench.github_figures import Taken
 from bench.github_server import Server
 from bench.service import BenchError, Service
 from tests import seed
-from worker_app import credentials, errors, jobs
-from worker_app.credentials import GitHubToken
+from worker_app import errors, jobs
+from worker_app.credentials import adding
+from worker_app.credentials.kinds import GitHubToken
 from worker_app.key_ring import KeyRing
 from worker_app.providers import registry
 from worker_app.records import Source
@@ -51,7 +52,7 @@ class Ours:
         token = GitHubToken(server.world.host, Secret(server.token))
         with self.postgres.transaction() as tx:
             org = sources.add_org(tx, f"bench-{next(NAMES)}", "UTC")
-            chosen = credentials.add(tx, self._vault, token, org_id=org.id, name="bench", created_by="bench")
+            chosen = adding.add(tx, self._vault, token, org_id=org.id, name="bench", created_by="bench")
             for name, ext_id in names.items():
                 source = sources.add_source(tx, org.id, "github", server.world.host, name, ext_id)
                 _only_pull_requests(tx, sources.set_credential(tx, source, chosen.id))

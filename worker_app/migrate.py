@@ -30,7 +30,7 @@ LOCK_POLL_SECONDS = 0.5
 LOCK_TIMEOUT = "2s"  # readers of a table never wait longer than this for a migration
 LOCK_TRIES = 10
 # revision -> the oldest program number that may run on it; a contracting revision raises it
-COMPATIBLE_FROM = {1: 1, 2: 1, 3: 1, 4: 1, 5: 1}
+COMPATIBLE_FROM = {1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from worker_app import errors
-from worker_app.credentials import Credential, CredentialResolver
+from worker_app.credentials.kinds import Credential
+from worker_app.credentials.resolver import CredentialResolver
 from worker_app.gate.gate import Gate
 from worker_app.gate.key import GateKey
 from worker_app.gate.refusal import rate_limited

@@ -11,8 +11,10 @@ from sqlalchemy import text
 
 from tests import private_keys
 from tests.seed import column, execute
-from worker_app import credentials, errors, key_ring
-from worker_app.credentials import CredentialResolver, GitHubApp, GitHubToken
+from worker_app import errors, key_ring
+from worker_app.credentials import adding
+from worker_app.credentials.kinds import Credential, GitHubApp, GitHubToken
+from worker_app.credentials.resolver import CredentialResolver
 from worker_app.secret import Secret
 from worker_app.store import credentials as rows
 from worker_app.store import sources
@@ -47,14 +49,14 @@ def org(postgres: Postgres, name: str = "acme") -> UUID:
 def add(
     postgres: Postgres,
     org_id: UUID,
-    credential: credentials.Credential = TOKEN,
+    credential: Credential = TOKEN,
     name: str = "main",
     *,
     replaces: bool = False,
     sealer: Vault | None = None,
 ) -> Entry:
     with postgres.transaction() as tx:
-        return credentials.add(
+        return adding.add(
             tx, sealer or vault_of(), credential, org_id=org_id, name=name, created_by="me", replaces=replaces
         )
 

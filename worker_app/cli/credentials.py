@@ -4,10 +4,11 @@ from pathlib import Path
 
 import click
 
-from worker_app import credentials, errors, settings
+from worker_app import errors, settings
 from worker_app.cli import context, output
 from worker_app.cli.directory import org_option
-from worker_app.credentials import Credential, GitHubApp, GitHubToken
+from worker_app.credentials import adding, given
+from worker_app.credentials.kinds import Credential, GitHubApp, GitHubToken
 from worker_app.store import credentials as rows
 from worker_app.store import sources
 from worker_app.vault import RingKeys, Vault
@@ -57,14 +58,14 @@ def add_credential(
         raise errors.UsageError(
             f"credential is {name[:MOST_NAME]!r}: give a name of 1 to {MOST_NAME} printable characters"
         )
-    host = credentials.host_of(host)
+    host = given.host_of(host)
     with context.opened() as runtime:
         sealer = Vault(RingKeys(runtime.settings.require_credential_keys()))
         with runtime.postgres.transaction() as tx:
             org = sources.org(tx, org_name)
         credential = _credential(_secret(path, variable, has_lines=app_id is not None), host, app_id, installation_id)
         with runtime.postgres.transaction() as tx:
-            added = credentials.add(
+            added = adding.add(
                 tx, sealer, credential, org_id=org.id, name=name, created_by=context.author(), replaces=replace
             )
     text = f"credential {added.name} for {added.host} added (version {added.version}, {added.id})"
@@ -107,8 +108,8 @@ def remove_credential(credential: str, org_name: str | None, as_json: bool) -> N
 
 def _credential(secret: str, host: str, app_id: int | None, installation_id: int | None) -> Credential:
     if app_id is None or installation_id is None:
-        return GitHubToken(host, credentials.token_of(secret))
-    return GitHubApp(host, app_id, installation_id, credentials.private_key_of(secret))
+        return GitHubToken(host, given.token_of(secret))
+    return GitHubApp(host, app_id, installation_id, given.private_key_of(secret))
 
 
 def _secret(path: Path | None, variable: str | None, *, has_lines: bool) -> str:

@@ -11,8 +11,9 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 from uuid import UUID, uuid4
 
-from worker_app import credentials, errors, runtime
-from worker_app.credentials import GitHubToken
+from worker_app import errors, runtime
+from worker_app.credentials import adding
+from worker_app.credentials.kinds import GitHubToken
 from worker_app.demo.credentials import TOKEN
 from worker_app.demo.limits import Rules
 from worker_app.embedded.folder import Folder, replace_file
@@ -137,7 +138,7 @@ def _credential(opened: runtime.Runtime, org: Org) -> credential_rows.Entry:
                 return known
         sealer = Vault(RingKeys(opened.settings.require_credential_keys()))
         token = GitHubToken(HOST, Secret(TOKEN))
-        return credentials.add(tx, sealer, token, org_id=org.id, name=CREDENTIAL, created_by="dev-hops up --demo")
+        return adding.add(tx, sealer, token, org_id=org.id, name=CREDENTIAL, created_by="dev-hops up --demo")
 
 
 def _answers(port: int) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from worker_app import errors
-from worker_app.credentials import Credential
+from worker_app.credentials.kinds import Credential
 from worker_app.gate.gate import Gate
 from worker_app.gate.key import GateKey, Priority
 from worker_app.gate.policies import POLICIES

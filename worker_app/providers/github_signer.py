@@ -15,7 +15,7 @@ from uuid import UUID
 import jwt
 
 from worker_app import errors
-from worker_app.credentials import Credential, GitHubApp, GitHubToken
+from worker_app.credentials.kinds import Credential, GitHubApp, GitHubToken
 from worker_app.providers.client import ANONYMOUS, Answer, Request, Signer
 from worker_app.providers.installation_tokens import InstallationTokens, Token, TokenKey, fresh_seconds
 from worker_app.secret import Secret

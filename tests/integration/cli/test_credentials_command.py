@@ -15,9 +15,10 @@ from click.testing import CliRunner, Result
 from tests import private_keys
 from tests.processes import DEADLINE, DEV_HOPS, Service
 from tests.seed import Seed, column, seed
-from worker_app import credentials, errors, key_ring
+from worker_app import errors, key_ring
 from worker_app.cli.main import cli
-from worker_app.credentials import CredentialResolver, GitHubApp, GitHubToken
+from worker_app.credentials.kinds import Credential, GitHubApp, GitHubToken
+from worker_app.credentials.resolver import CredentialResolver
 from worker_app.secret import Secret
 from worker_app.store import credentials as rows
 from worker_app.store import sources
@@ -56,7 +57,7 @@ def refusal(*arguments: str, given: str | bytes | None = CANARY, group: str = "c
     return str(result.exception)
 
 
-def resolved(postgres: Postgres, found: dict[str, str]) -> credentials.Credential:
+def resolved(postgres: Postgres, found: dict[str, str]) -> Credential:
     opener = Vault(RingKeys(key_ring.parse(RING)))
     return CredentialResolver(postgres, opener).resolve(UUID(found["org_id"]), UUID(found["id"]))
 

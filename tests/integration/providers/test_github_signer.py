@@ -17,7 +17,7 @@ from tests import private_keys
 from tests.gates import RecordingGate
 from tests.web_server import Seen, WebServer, Written
 from worker_app import errors
-from worker_app.credentials import GitHubApp, GitHubToken
+from worker_app.credentials.kinds import GitHubApp, GitHubToken
 from worker_app.gate import policies
 from worker_app.gate.key import GateKey
 from worker_app.providers import github_signer

@@ -16,8 +16,9 @@ from sqlalchemy import text
 from tests import waiting
 from tests.processes import Service, wait_for
 from tests.seed import Seed
-from worker_app import credentials, key_ring
-from worker_app.credentials import GitHubToken
+from worker_app import key_ring
+from worker_app.credentials import adding
+from worker_app.credentials.kinds import GitHubToken
 from worker_app.demo.fake import FakeGitHub
 from worker_app.demo.log import Entry
 from worker_app.secret import Secret
@@ -47,7 +48,7 @@ class Stage:
         with self.postgres.transaction() as tx:
             org = sources.add_org(tx, name, "UTC")
             given = GitHubToken(HOST, Secret(token))
-            chosen = credentials.add(tx, sealer, given, org_id=org.id, name="fake", created_by="a test")
+            chosen = adding.add(tx, sealer, given, org_id=org.id, name="fake", created_by="a test")
             made = []
             for repository in self.fake.world.repositories.values():
                 source = sources.add_source(tx, org.id, "github", HOST, repository.full_name, str(repository.id))

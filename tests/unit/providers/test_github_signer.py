@@ -10,7 +10,7 @@ import pytest
 
 from tests import private_keys
 from worker_app import errors
-from worker_app.credentials import GitHubApp, GitHubToken
+from worker_app.credentials.kinds import GitHubApp, GitHubToken
 from worker_app.providers import github_signer
 from worker_app.providers.client import Answer, Request, Signer
 from worker_app.providers.github_signer import AnonymousSigner, AppSigner, TokenSigner

@@ -1,0 +1,1 @@
+"""Credentials: typed secrets of one host, from what a person gives to what a request is signed with, and back."""
