@@ -9,8 +9,8 @@ from worker_app import errors
 from worker_app.store.postgres import Postgres
 
 SPINE = {  # of the fleet itself: found by ids that nobody can guess, or by names of ours
-    "alembic_version", "fleet_state", "org_credentials", "orgs", "run_credentials", "schedule_occurrences", "scheduled_jobs", "schema_ledger",
-    "sync_batches", "sync_runs", "task_outbox", "vault_keys",
+    "alembic_version", "fleet_state", "org_credentials", "orgs", "run_credentials", "schedule_occurrences", "scheduled_jobs",
+    "schema_ledger", "sync_batches", "sync_runs", "task_outbox", "vault_keys",
 }  # fmt: skip
 TWENTY_SLEEPS = """
 from gevent import monkey
