@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 UNIT := tests/unit
 
-.PHONY: help install lock up down test contract-test e2e check test-gevent chaos chaos-short soak bench bench-worker bench-dispatch bench-gate bench-github shape docs image
+.PHONY: help install install-clickhouse lock up down test contract-test upgrade-test e2e check test-gevent chaos chaos-short soak bench bench-worker bench-dispatch bench-gate bench-github bench-credentials shape docs image
 
 help:  ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -17,11 +17,18 @@ $(VENV)/.installed: pyproject.toml requirements-dev.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-install: $(VENV)/.installed  ## .venv with everything, pinned and hashed
+install: $(VENV)/.installed  ## .venv with everything but ClickHouse's engine, pinned and hashed
+
+$(VENV)/.installed-clickhouse: $(VENV)/.installed requirements-chdb.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-chdb.lock
+	@touch $@
+
+install-clickhouse: $(VENV)/.installed-clickhouse  ## ClickHouse's engine for the tests that need it (470 MB)
 
 lock:  ## Pin again after a change of the dependencies (needs uv)
 	uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-header --extra clickhouse -o requirements.lock
-	uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-header --all-extras -c requirements.lock -o requirements-dev.lock
+	uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-header --extra embedded --extra clickhouse --extra demo --extra bench --extra dev -c requirements.lock -o requirements-dev.lock
+	uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-header --extra chdb -c requirements-dev.lock -o requirements-chdb.lock
 
 up: install  ## Run everything on this machine and sync this repository (ARGS="--git PATH --detach")
 	@$(BIN)/dev-hops up $(ARGS)
@@ -43,6 +50,9 @@ test: install  ## Unit and integration tests on embedded stores, then the unit t
 contract-test: install  ## The fakes against the whole official descriptions, taken from npm into .cache
 	$(BIN)/python -m tests.payloads.github.fetch
 	$(BIN)/pytest -q tests/contract $(ARGS)
+
+upgrade-test: install  ## The program before the newest revision, its tests on the schema after it
+	$(BIN)/pytest -q -s tests/upgrade $(ARGS)
 
 e2e: install  ## `dev-hops up` as a newcomer uses it, from start to Ctrl-C
 	$(BIN)/pytest -q tests/end_to_end $(ARGS)
@@ -73,6 +83,9 @@ bench-gate: install  ## The rate-limit gate beside other limiters on a mock prov
 
 bench-github: install  ## Pull requests of a fake GitHub into Postgres, beside perceval, JSON in bench/results (ARGS="--quick")
 	$(BIN)/python -m bench.github_sync $(ARGS)
+
+bench-credentials: install  ## Opening sealed rows beside Fernet and a derived key, a rotation under load, JSON in bench/results
+	$(BIN)/python -m bench.credentials $(ARGS)
 
 shape: install  ## The size and structure of the code, as figures
 	$(BIN)/python -m bench.shape $(ARGS)

@@ -19,9 +19,10 @@ from sqlalchemy.engine import make_url
 
 from bench.dispatch_side import READY, Share
 from bench.service import BenchError
-from worker_app import migrate, runtime, settings
+from worker_app import runtime, settings
 from worker_app.embedded.folder import Folder
 from worker_app.embedded.stores import Stores
+from worker_app.migrate.postgres import migrate_postgres
 
 TOP = Path(__file__).resolve().parent.parent
 EMPTY = "bench_empty"  # an empty database, for sides with tables of their own
@@ -73,7 +74,7 @@ class Stage:
             self._redis = runtime.redis_client(self._addresses.redis_url, connections=1)
             for name in (EMPTY, MIGRATED):
                 self.administer(f"CREATE DATABASE {name}")
-            migrate.migrate_postgres(self.url(MIGRATED), lambda _: None)
+            migrate_postgres(self.url(MIGRATED), lambda _: None)
         except BaseException:
             self.close()
             raise

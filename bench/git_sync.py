@@ -26,8 +26,9 @@ from tests import repositories, seed
 from worker_app import errors, jobs
 from worker_app.providers import git
 from worker_app.records import Source
-from worker_app.store import metrics, sources
+from worker_app.store import sources
 from worker_app.store.postgres import Postgres
+from worker_app.store.postgres_metrics import PostgresMetrics
 from worker_app.store.runs import RunView
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -135,7 +136,7 @@ def check_commits(postgres: Postgres, source: Source, wanted: frozenset[str]) ->
     """Whether each commit of git is stored once and counted once."""
     stored = stored_shas(postgres, source)
     with postgres.transaction() as tx:
-        rows = metrics.read(tx, source.org_id, metrics=("commits",), grain="repo")
+        rows = PostgresMetrics().read(tx, source.org_id, metrics=("commits",), grain="repo")
     counted = sum(row.value or 0.0 for row in rows)
     note(f"git lists {len(wanted)} commits, {len(stored)} are stored, the metric counts {counted:.0f}")
     return {

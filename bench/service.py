@@ -13,12 +13,13 @@ from uuid import UUID, uuid4
 import psutil
 
 from bench.memory import Memory
-from worker_app import migrate, settings
+from worker_app import settings
 from worker_app.cli import roles
 from worker_app.embedded import process
 from worker_app.embedded.folder import Folder, running_process
 from worker_app.embedded.stores import StoreAddresses, Stores
 from worker_app.embedded.supervisor import Role, Supervisor
+from worker_app.migrate.postgres import migrate_postgres
 from worker_app.records import Source
 from worker_app.store import runs
 from worker_app.store.postgres import Postgres
@@ -63,7 +64,7 @@ class Service:
         """Start and migrate the stores, then the workers, and wait until both take work. Raises EmbeddedStoreError."""
         self.folder.try_lock()
         addresses = self.supervisor.start_stores()
-        migrate.migrate_postgres(addresses.database_url, note)
+        migrate_postgres(addresses.database_url, note)
         self.opened = Postgres(addresses.database_url, pool_size=2, application_name="dev-hops-bench")
         self.supervisor.start_roles([self._role(*fleet, addresses) for fleet in FLEETS], {})
         self.memory = {name: Memory(record.pid) for name, record in self._workers().items()}

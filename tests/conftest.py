@@ -9,9 +9,13 @@ import pytest
 import redis
 from sqlalchemy.engine import make_url
 
-from worker_app import migrate, runtime
+from tests.clickhouse import running
+from tests.clickhouse.running import ClickHouse
+from worker_app import runtime
 from worker_app.embedded.folder import Folder
 from worker_app.embedded.stores import StoreAddresses, Stores
+from worker_app.migrate.clickhouse import migrate_clickhouse
+from worker_app.migrate.postgres import migrate_postgres
 from worker_app.store.postgres import Postgres
 
 TEMPLATE = "devhops_template"
@@ -46,7 +50,7 @@ def _administer(url: str, statement: str) -> None:
 def template(stores: StoreAddresses) -> str:
     """The name of a migrated database that tests copy."""
     _administer(stores.database_url, f"CREATE DATABASE {TEMPLATE}")
-    migrate.migrate_postgres(_named(stores.database_url, TEMPLATE), lambda _: None)
+    migrate_postgres(_named(stores.database_url, TEMPLATE), lambda _: None)
     return TEMPLATE
 
 
@@ -78,6 +82,31 @@ def postgres(database_url: str) -> Iterator[Postgres]:
     opened = Postgres(database_url, pool_size=30)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
+    """ClickHouse's engine behind its own protocol, one a session; skips where the engine is not installed."""
+    with running.running(tmp_path_factory.mktemp("clickhouse")) as front:
+        yield front
+
+
+@pytest.fixture
+def empty_clickhouse_url(clickhouse: ClickHouse) -> Iterator[str]:
+    """A CLICKHOUSE_URL whose database is not there yet; no fault is set."""
+    name = f"test_{next(_numbers)}"
+    clickhouse.forget()
+    yield clickhouse.database_url(name)
+    clickhouse.forget()
+    clickhouse.query(f"DROP DATABASE IF EXISTS {name}")
+
+
+@pytest.fixture
+def clickhouse_url(clickhouse: ClickHouse, empty_clickhouse_url: str, database_url: str) -> str:
+    """A CLICKHOUSE_URL that the migration job brought up to date, with its ledger in the test's own Postgres."""
+    migrate_clickhouse(database_url, empty_clickhouse_url, lambda _: None)
+    clickhouse.forget()
+    return empty_clickhouse_url
 
 
 @pytest.fixture

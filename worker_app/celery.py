@@ -6,11 +6,13 @@ A process whose settings are wrong ends here with every fault in one message, be
 import sys
 
 from celery_utils import create_worker_app
-from worker_app import errors, queues
+from worker_app import core_dumps, errors, queues
 from worker_app import settings as environment
-from worker_app.worker import promises
+from worker_app.worker import promises, redaction
 from worker_app.worker.boot import Boot, configure_logs
+from worker_app.worker.guarded_app import GuardedApp
 
+core_dumps.forbid()
 try:
     settings = environment.load()
 except errors.SettingsError as error:
@@ -26,9 +28,12 @@ app = create_worker_app(
     default_queue=queues.DEFAULT_QUEUE,
     include=["worker_app.tasks"],
     settings={
-        "task_routes": {f"worker_app.tasks.{task}": {"queue": queue} for task, queue in queues.TASK_QUEUES.items()}
+        "beat_scheduler": "worker_app.beat.FencedScheduler",  # also where `celery beat` is started without a word
+        "task_routes": {f"worker_app.tasks.{task}": {"queue": queue} for task, queue in queues.TASK_QUEUES.items()},
     },
+    app_class=GuardedApp,
 )
+redaction.install(app)
 configure_logs(settings)
 kept = promises.keep(
     app,

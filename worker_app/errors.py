@@ -133,6 +133,15 @@ class UsageError(PermanentError):
     """A command or a request asks for what does not exist or cannot be. Exit code 2."""
 
 
+class UnsafeMessage(PermanentError):
+    """A message would carry what its task does not declare, or a secret; it was not sent. Names `task` and `key`, no value."""
+
+    def __init__(self, message: str, *, task: str, key: str) -> None:
+        super().__init__(message)
+        self.task = task
+        self.key = key
+
+
 class Conflict(PermanentError):
     """The thing exists already, or is busy; the message names it. Exit code 1."""
 
@@ -145,12 +154,24 @@ class SchemaAhead(PermanentError):
     """The store's schema is newer than this program can use. Exit code 78."""
 
 
+class MigrationFailed(PermanentError):
+    """A step of the migration job failed, and nothing of it was kept; the message names it. Exit code 1."""
+
+
 class RowRefused(PermanentError):
     """Postgres does not take a row: it breaks a rule of the schema, and would break it again."""
 
 
 class StoreAway(TransientError):
-    """Postgres or Redis does not answer. Exit code 75."""
+    """Postgres, Redis or ClickHouse does not answer, or cannot now. Exit code 75."""
+
+
+class StoreRefused(PermanentError):
+    """ClickHouse does not take a statement, and would not the next time; `code` is its own number, None without one."""
+
+    def __init__(self, message: str, *, code: int | None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class LeaseLost(DevHopsError):

@@ -3,9 +3,10 @@
 import sys
 
 from celery_utils import create_broker_app
-from worker_app import errors, queues
+from worker_app import core_dumps, errors, queues
 from worker_app import settings as environment
 
+core_dumps.forbid()
 try:
     settings = environment.load()
 except errors.SettingsError as error:

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from uuid import UUID, uuid5
 
+from worker_app.records import CredentialStamp
+
 NAMESPACE = UUID("6f2c0c5e-6c0b-5d0e-9f0d-3a4a1f7b9c11")  # fixed for ever: every id of a run and a batch hangs on it
 
 
@@ -43,6 +45,7 @@ class BatchState(StrEnum):
 
 
 HEX_DIGITS = 32  # of a uuid
+NO_CREDENTIAL = UUID(int=0)  # of a batch whose source had none in the plan; an older program's plan leaves it out
 REPORT_TEMPLATES = ("sync-health",)  # what a report may be made by
 
 
@@ -115,6 +118,8 @@ class Batch:
     is_over: bool  # the last page is stored, only the end is not
     incomplete_reason: str | None  # why a page before this lease was not complete
     is_cancelled: bool = False  # somebody wants its run to end
+    credential_id: UUID | None = None  # that it was planned with; None: it is read without one
+    stamp: CredentialStamp | None = None  # None: there is no row of that credential
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,7 @@ class Message:
     queue: str
     kwargs: Mapping[str, str] = field(default_factory=dict)
     age_seconds: float = 0.0  # since it might leave, when it was claimed; database clock
+    org_id: UUID | None = None  # whose it is; for the log alone, it is not sent
 
 
 def instant_text(instant: datetime | None) -> str:

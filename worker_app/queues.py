@@ -24,6 +24,7 @@ ALL_QUEUES: tuple[str, ...] = tuple(queue for queues in FLEETS.values() for queu
 DEFAULT_QUEUE = "default"
 PRESENCE_PREFIX = "dev-hops/presence/"  # of the key with a short life by which a worker says what it consumes and runs
 ROLL_CALL_KEY = "dev-hops/fleet"  # sorted set of the workers that are there, with their number of processes
+BATCH_PREFIX = "sync."  # of the queues of batches, one for each provider
 PROVIDERS: tuple[str, ...] = ("github", "gitlab", "jira", "linear", "git")
 
 TASK_QUEUES: dict[str, str] = {
@@ -42,7 +43,7 @@ def provider_queue(provider: str) -> str:
     """The queue of a provider's sync batches."""
     if provider not in PROVIDERS:
         raise ValueError(f"no such provider: {provider}")
-    return f"sync.{provider}"
+    return f"{BATCH_PREFIX}{provider}"
 
 
 def fleet_of(queue: str) -> str | None:

@@ -12,6 +12,14 @@ from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
+class CredentialStamp:
+    """The version of a credential that a run was planned with."""
+
+    version: int
+    fingerprint: bytes  # of its secret
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """What is synced: one repository, project or team of one organisation."""
 
@@ -24,6 +32,7 @@ class Source:
     state: str = "active"
     state_reason: str | None = None
     credential_id: UUID | None = None  # None: read without one
+    stamp: CredentialStamp | None = None  # None: the credential's newest version
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ import queue
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
-from uuid import UUID
 
 import gevent.queue
 import redis
@@ -15,7 +15,6 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from worker_app import errors
-from worker_app.credentials.kinds import Credential
 from worker_app.credentials.resolver import CredentialResolver
 from worker_app.gate.gate import Gate
 from worker_app.gate.key import GateKey
@@ -23,11 +22,15 @@ from worker_app.gate.refusal import rate_limited
 from worker_app.gate_events import GateEvents
 from worker_app.jobs import WaitingBatch
 from worker_app.providers import registry
-from worker_app.providers.connections import MOST_SLEEP_SECONDS, Connections
+from worker_app.providers.connections import MOST_SLEEP_SECONDS, Connections, Resolve
 from worker_app.providers.http_session import Session
 from worker_app.records import Reader, Source
 from worker_app.settings import Settings
+from worker_app.store import clickhouse
+from worker_app.store.clickhouse_metrics import ClickHouseMetrics
+from worker_app.store.metrics import MetricSink
 from worker_app.store.postgres import Postgres
+from worker_app.store.postgres_metrics import PostgresMetrics
 from worker_app.sync.batch import Bounds
 from worker_app.sync.outbox import Relay
 from worker_app.vault import RingKeys, Vault
@@ -75,6 +78,7 @@ class Runtime:
     postgres: Postgres
     locks: redis.Redis  # the Redis of fences and gates
     broker: redis.Redis  # the Redis that carries the messages: queue depth, presence, its epoch
+    metrics: MetricSink  # the configured one
     name: str  # of this process, for ledgers and logs
     connections: Connections  # to providers
     relay: Relay | None = None
@@ -117,6 +121,7 @@ class Runtime:
         if self.relay is not None:
             self.relay.stop()
         self.connections.close()
+        self.metrics.close()
         self.postgres.close()
         self.locks.close()
         self.broker.close()
@@ -142,12 +147,18 @@ def build(
     return Runtime(
         settings=settings,
         postgres=postgres,
+        metrics=_sink(settings),
         connections=connections(settings, postgres, slots=slots, processes=processes, is_stopping=draining.is_set),
         locks=redis_client(settings.redis_url.get_secret_value(), connections=pool_size),
         broker=redis_client(settings.broker_url, connections=pool_size),
         name=f"{role}@{socket.gethostname()}",
         draining=draining,
     )
+
+
+def _sink(settings: Settings) -> MetricSink:
+    url = settings.clickhouse_url
+    return PostgresMetrics() if url is None else ClickHouseMetrics(clickhouse.connect(url.get_secret_value()))
 
 
 def connections(
@@ -200,14 +211,14 @@ def _is_patched() -> bool:
     return bool(monkey.is_module_patched("threading"))
 
 
-def _resolver(settings: Settings, postgres: Postgres) -> Callable[[UUID, UUID], Credential]:
+def _resolver(settings: Settings, postgres: Postgres) -> Resolve:
     """Opens credentials; that the key ring is set matters only to those who use one."""
 
-    def resolve(org_id: UUID, credential_id: UUID) -> Credential:
-        opener = Vault(RingKeys(settings.require_credential_keys()))
-        return CredentialResolver(postgres, opener).resolve(org_id, credential_id)
+    @cache
+    def resolver() -> CredentialResolver:
+        return CredentialResolver(postgres, Vault(RingKeys(settings.require_credential_keys())))
 
-    return resolve
+    return lambda org_id, credential_id, stamp: resolver().resolve(org_id, credential_id, stamp)
 
 
 def redis_client(url: str, connections: int) -> redis.Redis:

@@ -19,7 +19,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from celery_utils import PerformanceProfile, ProfileError
-from worker_app import api_urls, errors, key_ring, queues
+from worker_app import api_urls, clickhouse_address, errors, key_ring, queues
 from worker_app.key_ring import KeyRing
 
 Fleet = Literal["worker", "worker-ingest", "worker-heavy"]
@@ -58,7 +58,8 @@ class Settings(BaseSettings):
         description="Postgres, the truth: postgresql://USER:PASSWORD@HOST:5432/NAME; every role but flower needs it",
     )
     clickhouse_url: SecretStr | None = Field(
-        None, description="ClickHouse for metrics; unset: metrics stay in Postgres"
+        None,
+        description="ClickHouse for metrics: http[s]://USER:PASSWORD@HOST:PORT/DATABASE; unset: metrics stay in Postgres",
     )
     credential_keys: SecretStr | None = Field(
         None, description="key ring `k2:base64,k1:base64`; the first writes, all read"
@@ -221,6 +222,13 @@ class Settings(BaseSettings):
     def _check_credential_keys(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None:
             key_ring.parse(value.get_secret_value())
+        return value
+
+    @field_validator("clickhouse_url", mode="after")
+    @classmethod
+    def _check_clickhouse(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            clickhouse_address.parse(value.get_secret_value())
         return value
 
     @field_validator("redis_url", "celery_broker_url", "celery_result_backend", mode="after")

@@ -75,7 +75,9 @@ def finish_sync_run(*, run_id: str) -> None:
 def compute_daily_metrics(*, run_id: str) -> None:
     """Compute every day that records touched in the run's organisation."""
     with _step("compute_daily_metrics", run_id) as (current, ended):
-        days = daily.run(current.postgres, UUID(run_id), lease_seconds=current.settings.batch_lease_seconds)
+        days = daily.run(
+            current.postgres, current.metrics, UUID(run_id), lease_seconds=current.settings.batch_lease_seconds
+        )
         telemetry.METRIC_DAYS_COMPUTED.inc(days or 0)
         ended.by = days
 
@@ -84,7 +86,9 @@ def compute_daily_metrics(*, run_id: str) -> None:
 def render_report(*, run_id: str) -> None:
     """Render the report that a schedule asks for."""
     with _step("render_report", run_id) as (current, ended):
-        ended.by = render.run(current.postgres, UUID(run_id), lease_seconds=current.settings.batch_lease_seconds)
+        ended.by = render.run(
+            current.postgres, current.metrics, UUID(run_id), lease_seconds=current.settings.batch_lease_seconds
+        )
 
 
 @shared_task(name=PREFIX + "rescue", **retry.TASK_RETRY)
@@ -105,10 +109,11 @@ def rescue_lost(*, epoch: int = 0) -> None:
 
 @shared_task(name=PREFIX + "prune", **retry.TASK_RETRY)
 def prune_history(*, epoch: int = 0) -> None:
-    """Forget ledger rows and closed runs that are older than the history that is kept."""
+    """Forget ledger rows and closed runs that are older than the history that is kept, and versions that nothing holds."""
     current = runtime.current()
     done = prune.run(current.postgres, days=current.settings.history_days)
-    log.info("history.pruned", epoch=epoch, occurrences=done.occurrences, runs=done.runs)
+    versions = done.credential_versions
+    log.info("history.pruned", epoch=epoch, occurrences=done.occurrences, runs=done.runs, credential_versions=versions)
 
 
 @dataclass(slots=True)

@@ -133,6 +133,11 @@ GATE_TRIP = Histogram(
     registry=WORKER,
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.15),
 )
+CREDENTIAL_UNDECRYPTABLE = _counter(
+    "credential_undecryptable_total",
+    "Sealed credentials that did not open: another key ring, or a damaged row",
+    "provider",
+)
 METRIC_DAYS_COMPUTED = _counter("metric_days_computed_total", "Days whose metrics were computed")
 BEAT_LAST_TICK = _gauge(BEAT, "beat_last_tick_timestamp_seconds", "When beat last ticked")
 BEAT_LEADER = _gauge(BEAT, "beat_leader", "1 in the beat that holds the lock")
@@ -163,6 +168,9 @@ SCHEDULE_LAG = _gauge(EXPORTER, "schedule_lag_seconds", "Age of the oldest slot 
 SCHEDULES_QUARANTINED = _gauge(EXPORTER, "schedules_quarantined", "Scheduled jobs that are set aside with a fault")
 RUNS_STUCK = _gauge(
     EXPORTER, "runs_stuck", "Open runs past their deadline, or whose lease has been over for more than ten minutes"
+)
+CREDENTIAL_ROWS = _gauge(
+    EXPORTER, "credential_rows", "Versions of credentials, without revoked ones, that a key of the ring wraps", "key_id"
 )
 SCHEMA_VERSION = _gauge(EXPORTER, "schema_version", "Newest finished schema change", "store")
 SCHEMA_CURRENT = _gauge(EXPORTER, "schema_current", "1 while the schema is what this program needs")

@@ -9,8 +9,9 @@ Knows no SQL and no credential type.
 import hmac
 import json
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -58,7 +59,12 @@ class Sealed:
 
 
 class KeyProvider(Protocol):
-    """Who wraps and unwraps the keys of rows: the key ring, or a service that keeps its keys to itself."""
+    """Who wraps and unwraps the keys of rows: the key ring, or a service that keeps its keys to itself.
+
+    A key that is wrapped has 32 bytes. What a service needs beside its answer, such as its own version of a key, stands in what
+    `wrap` returns. A call may be slow: it has its own deadline and lets other greenlets run. One that gets no answer raises
+    TransientError: the batch that needs it is tried again, and a rotation goes on where it was.
+    """
 
     @property
     def writes(self) -> str:
@@ -70,7 +76,7 @@ class KeyProvider(Protocol):
         ...
 
     def unwrap(self, key_id: str, wrapped: bytes, bound: bytes) -> bytes:
-        """What `wrap` was given. Raises SealBroken for another key, another `bound`, or damage."""
+        """What `wrap` was given. Raises SealBroken for another key, another `bound`, or damage, and for nothing else."""
         ...
 
 
@@ -110,18 +116,15 @@ class Vault:
 
     def open(self, place: Place, sealed: Sealed) -> bytes:
         """The JSON text that was sealed for `place`. Raises CredentialUndecryptable, with ids alone, for anything else."""
-        try:
-            dek = self._keys.unwrap(sealed.key_id, sealed.wrapped_dek, _wrap_bound(place, sealed.key_id))
-            return _decrypted(AESGCM(dek), sealed.ciphertext, place.bound)
-        except errors.SealBroken as error:
-            raise errors.CredentialUndecryptable(
-                str(error),
-                org_id=place.org_id,
-                provider=place.provider,
-                credential_id=place.credential_id,
-                version=place.version,
-                key_id=sealed.key_id,
-            ) from error
+        with _named(place, sealed):
+            return _decrypted(AESGCM(self._dek(place, sealed)), sealed.ciphertext, place.bound)
+
+    def rewrap(self, place: Place, sealed: Sealed) -> Sealed:
+        """What was sealed for `place`, its DEK wrapped by the key that writes; the data stays. Raises CredentialUndecryptable."""
+        key_id = self._keys.writes
+        with _named(place, sealed):
+            dek = self._dek(place, sealed)
+        return replace(sealed, key_id=key_id, wrapped_dek=self._keys.wrap(key_id, dek, _wrap_bound(place, key_id)))
 
     def new_key(self, purpose: str) -> tuple[str, bytes]:
         """A new random key for `purpose`, as the ring's key id and the wrapped key: what is stored of it."""
@@ -137,6 +140,30 @@ class Vault:
                 f"CREDENTIAL_KEYS is ***: it does not open what this database keeps under key {key_id}; "
                 "give the key ring that this database was begun with"
             ) from error
+
+    def rewrapped_key(self, purpose: str, key_id: str, wrapped: bytes) -> tuple[str, bytes]:
+        """The key that `new_key` made, wrapped by the key that writes. Raises SettingsError as `stored_key` does."""
+        key, writes = self.stored_key(purpose, key_id, wrapped), self._keys.writes
+        return writes, self._keys.wrap(writes, key, _purpose_bound(purpose, writes))
+
+    def _dek(self, place: Place, sealed: Sealed) -> bytes:
+        return self._keys.unwrap(sealed.key_id, sealed.wrapped_dek, _wrap_bound(place, sealed.key_id))
+
+
+@contextmanager
+def _named(place: Place, sealed: Sealed) -> Iterator[None]:
+    """Tells whose row does not open, by ids alone."""
+    try:
+        yield
+    except errors.SealBroken as error:
+        raise errors.CredentialUndecryptable(
+            str(error),
+            org_id=place.org_id,
+            provider=place.provider,
+            credential_id=place.credential_id,
+            version=place.version,
+            key_id=sealed.key_id,
+        ) from error
 
 
 def fingerprint(key: bytes, secret: Secret) -> bytes:

@@ -1,4 +1,5 @@
 import json
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from uuid import UUID
@@ -104,12 +105,87 @@ def test_refusal_holds_ids_alone(sealed: Sealed) -> None:
     assert "sealed by another key or for another place" in str(error)
 
 
+def test_rewrapped_row_is_on_the_key_that_writes_and_keeps_its_data(sealed: Sealed) -> None:
+    newer = vault_of(f"{key_ring.generate('k3')},{RING}")
+    rotated = newer.rewrap(HERE, sealed)
+    assert (rotated.key_id, rotated.ciphertext) == ("k3", sealed.ciphertext)
+    assert rotated.wrapped_dek != sealed.wrapped_dek
+    assert newer.open(HERE, rotated) == newer.open(HERE, sealed)
+
+
 def test_key_id_is_bound_by_the_wrapping_alone(sealed: Sealed) -> None:
-    keys = RingKeys(key_ring.parse(RING))
-    dek = keys.unwrap("k2", sealed.wrapped_dek, vault._wrap_bound(HERE, "k2"))
-    rotated = Sealed("k1", keys.wrap("k1", dek, vault._wrap_bound(HERE, "k1")), sealed.ciphertext)
-    assert CANARY.encode() in vault_of().open(HERE, rotated)
-    refusal(vault_of(), HERE, replace(rotated, key_id="k2"))
+    key = key_ring.generate("k2").partition(":")[2]
+    rotated = vault_of(f"k3:{key},{RING}").rewrap(HERE, sealed)
+    renamed = replace(rotated, key_id="k4")
+    refusal(vault_of(f"k4:{key}"), HERE, renamed)  # the same key under another id
+    assert CANARY.encode() in vault_of(f"k3:{key}").open(HERE, rotated)
+
+
+def test_row_of_another_place_or_ring_is_not_rewrapped(sealed: Sealed) -> None:
+    for opener, place in ((vault_of(), replace(HERE, version=2)), (vault_of(key_ring.generate("k2")), HERE)):
+        with pytest.raises(errors.CredentialUndecryptable) as caught:
+            opener.rewrap(place, sealed)
+        assert (caught.value.version, caught.value.key_id) == (place.version, "k2")
+
+
+def test_rewrapped_key_of_the_vault_is_the_same_key(sealed: Sealed) -> None:
+    kept = vault_of().new_key("fingerprint")
+    newer = vault_of(f"{key_ring.generate('k3')},{RING}")
+    key_id, wrapped = newer.rewrapped_key("fingerprint", *kept)
+    assert key_id == "k3"
+    assert newer.stored_key("fingerprint", key_id, wrapped) == vault_of().stored_key("fingerprint", *kept)
+    with pytest.raises(errors.SettingsError):
+        newer.rewrapped_key("other", *kept)
+
+
+class KeyService:
+    """A key service in memory: it hands out numbers for what it keeps, counts its calls, and may be away."""
+
+    def __init__(self) -> None:
+        self.writes = "arn-1"
+        self.is_away = False
+        self.calls: Counter[str] = Counter()
+        self._kept: dict[bytes, tuple[str, bytes, bytes]] = {}
+
+    def wrap(self, key_id: str, key: bytes, bound: bytes) -> bytes:
+        self._answer("wrap")
+        handle = b"handle %d" % len(self._kept)
+        self._kept[handle] = (key_id, bound, key)
+        return handle
+
+    def unwrap(self, key_id: str, wrapped: bytes, bound: bytes) -> bytes:
+        self._answer("unwrap")
+        *place, key = self._kept.get(wrapped, ("", b"", b""))
+        if place != [key_id, bound]:
+            raise errors.SealBroken("the service refuses")
+        return key
+
+    def _answer(self, call: str) -> None:
+        if self.is_away:
+            raise errors.TransientError("the key service does not answer")
+        self.calls[call] += 1
+
+
+def test_another_key_provider_seals_opens_and_rewraps_by_one_call_each() -> None:
+    service = KeyService()
+    vault_of_service = Vault(service)
+    sealed = vault_of_service.seal(HERE, {"token": Secret(CANARY)})
+    assert (service.calls, sealed.key_id, sealed.wrapped_dek) == ({"wrap": 1}, "arn-1", b"handle 0")
+    assert CANARY.encode() in vault_of_service.open(HERE, sealed)
+    assert service.calls == {"wrap": 1, "unwrap": 1}
+    service.writes = "arn-2"
+    rotated = vault_of_service.rewrap(HERE, sealed)
+    assert (service.calls, rotated.key_id, rotated.ciphertext) == ({"wrap": 2, "unwrap": 2}, "arn-2", sealed.ciphertext)
+    assert CANARY.encode() in vault_of_service.open(HERE, rotated)
+    refusal(vault_of_service, replace(HERE, org_id=UUID(int=2)), rotated)
+
+
+def test_key_provider_that_is_away_is_worth_another_try(sealed: Sealed) -> None:
+    service = KeyService()
+    service.is_away = True
+    for call in (Vault(service).open, Vault(service).rewrap):
+        with pytest.raises(errors.TransientError, match="does not answer"):
+            call(HERE, sealed)
 
 
 def test_keys_of_the_vault_open_with_their_ring_and_for_their_purpose() -> None:

@@ -13,6 +13,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from worker_app.api import auth, exporter, gates, health, problems, readable, reading, resources, status
 from worker_app.cli.output import document
+from worker_app.migrate import steps
 from worker_app.runtime import Runtime
 from worker_app.store.postgres import Postgres
 from worker_app.sync.explain_findings import countdown
@@ -63,6 +64,7 @@ def create_app(runtime: Runtime, probing: Postgres, sleep: Callable[[float], Non
         runtime.broker,
         runtime.locks,
         runtime.gate,
+        steps.configured(runtime.settings),
         dispatch_interval_seconds=runtime.settings.dispatch_interval_seconds,
     )
     app.add_url_rule("/status", view_func=page.show)
@@ -75,8 +77,9 @@ def create_app(runtime: Runtime, probing: Postgres, sleep: Callable[[float], Non
 
 def _install_probes(app: Flask, runtime: Runtime, probing: Postgres) -> None:
     """The open paths."""
-    readiness = health.Readiness(probing, runtime.broker)
-    exported = exporter.Exporter(probing, runtime.broker, runtime.gate)
+    wanted = steps.configured(runtime.settings)
+    readiness = health.Readiness(probing, runtime.broker, wanted)
+    exported = exporter.Exporter(probing, runtime.broker, runtime.gate, wanted)
 
     def livez() -> Response:
         return jsonify({"status": "ok"})

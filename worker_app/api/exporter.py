@@ -6,7 +6,7 @@ missing number raises an alert, an old one hides the fault.
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import prometheus_client
 import redis
@@ -14,10 +14,12 @@ import structlog
 from prometheus_client import Gauge, Metric
 from prometheus_client.registry import Collector
 
-from worker_app import errors, migrate, queue_depth, telemetry
-from worker_app.api import deadline, health
+from worker_app import errors, queue_depth, telemetry
+from worker_app.api import deadline
 from worker_app.gate.gate import Gate
-from worker_app.store import outbox, overview
+from worker_app.migrate import status
+from worker_app.migrate.steps import Series
+from worker_app.store import outbox, overview, vault_keys
 from worker_app.store.postgres import Postgres
 from worker_app.sync import gates
 
@@ -32,6 +34,7 @@ WORK_GAUGES = (
     telemetry.SCHEDULE_LAG,
     telemetry.RUNS_STUCK,
     telemetry.SCHEDULES_QUARANTINED,
+    telemetry.CREDENTIAL_ROWS,
 )
 
 log = structlog.get_logger(__name__)
@@ -41,9 +44,15 @@ class Exporter(Collector):
     """The registry of this process, with the gauges of the fleet at most five seconds old."""
 
     def __init__(
-        self, postgres: Postgres, client: redis.Redis, gate: Gate, clock: Callable[[], float] = time.monotonic
+        self,
+        postgres: Postgres,
+        client: redis.Redis,
+        gate: Gate,
+        wanted: Sequence[Series],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._postgres = postgres
+        self._wanted = wanted
         self._redis = client
         self._gate = gate
         self._clock = clock
@@ -114,22 +123,27 @@ class Exporter(Collector):
         self._know(GATE_GAUGES)
 
     def _read_postgres(self) -> None:
-        seen = migrate.status(self._postgres)
-        is_usable = seen.state in health.USABLE
-        telemetry.SCHEMA_VERSION.labels("postgres").set(seen.have)
-        telemetry.SCHEMA_CURRENT.set(int(is_usable))
+        usable = {}
+        for seen in status.look(self._postgres, self._wanted):
+            telemetry.SCHEMA_VERSION.labels(seen.store).set(seen.have)
+            usable[seen.store] = seen.state in status.USABLE
+        telemetry.SCHEMA_CURRENT.set(int(all(usable.values())))
         self._know(SCHEMA_GAUGES)
-        if not is_usable:
+        if not usable["postgres"]:
             return  # the tables below may not be there
         with self._postgres.transaction() as tx:
             backlog = outbox.backlog(tx)
             lag = overview.schedule_lag_seconds(tx)
             stuck, quarantined = overview.stuck_runs(tx), overview.quarantined_schedules(tx)
+            keys = vault_keys.uses(tx)
         telemetry.OUTBOX_ROWS.set(backlog.rows)
         telemetry.OUTBOX_OLDEST_AGE.set(backlog.oldest_age_seconds)
         telemetry.SCHEDULE_LAG.set(lag)
         telemetry.RUNS_STUCK.set(stuck)
         telemetry.SCHEDULES_QUARANTINED.set(quarantined)
+        telemetry.CREDENTIAL_ROWS.clear()
+        for use in keys:
+            telemetry.CREDENTIAL_ROWS.labels(use.key_id).set(use.rows)
         self._know(WORK_GAUGES)
 
     def _know(self, gauges: tuple[Gauge, ...]) -> None:

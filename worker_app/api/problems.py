@@ -7,7 +7,7 @@ from flask import Flask, Response, json, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
 
-from worker_app import errors
+from worker_app import errors, secret
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = "5"  # a store that restarts is back by then
@@ -22,12 +22,12 @@ DETAILS = {  # what werkzeug says of these speaks to a browser, or of our code
 
 
 def response(status: int, detail: str, *, kind: str | None = None, **members: object) -> Response:
-    """A problem document. `kind` is a stable word for programs where the status alone does not tell enough."""
+    """A problem document, redacted. `kind` is a stable word for programs where the status alone does not tell enough."""
     body = {
         "type": f"urn:dev-hops:{kind}" if kind else "about:blank",
         "title": HTTP_STATUS_CODES[status],
         "status": status,
-        "detail": detail,
+        "detail": secret.sanitized(detail),
         **members,
     }
     return Response(json.dumps(body), status, mimetype=MEDIA_TYPE)

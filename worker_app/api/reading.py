@@ -5,8 +5,9 @@ from contextlib import contextmanager
 
 from flask import request
 
-from worker_app import errors, migrate
+from worker_app import errors
 from worker_app.api import deadline
+from worker_app.migrate import gate, steps
 from worker_app.store.postgres import Postgres, Transaction
 
 REQUEST_SECONDS = 5.0  # a person waits no longer, and a stopping server neither
@@ -24,7 +25,7 @@ class Reader:
         """A transaction that ends after `seconds`. Raises StoreAway, SchemaBehind, SchemaAhead."""
         with deadline.within(seconds, "Postgres"):
             if not self._is_current:
-                migrate.require_current(self._postgres, 0, lambda _: None)
+                gate.require_current(self._postgres, (steps.postgres(),), 0, lambda _: None)
                 self._is_current = True
             with self._postgres.transaction() as tx:
                 yield tx

@@ -16,12 +16,14 @@ from gevent.event import Event
 from gevent.pool import Pool
 from gevent.pywsgi import WSGIHandler, WSGIServer
 
-from worker_app import errors, logs, runtime, settings
+from worker_app import core_dumps, errors, logs, runtime, settings
 from worker_app.api.app import create_app
+from worker_app.credentials import canary
+from worker_app.migrate import gate
 from worker_app.settings import Settings
 from worker_app.store.postgres import Postgres
 
-EXIT_CONFIGURATION = 78
+EXIT_LATER, EXIT_CONFIGURATION = 75, 78
 REQUEST_CONNECTIONS = 10  # to each store, shared by all requests at once
 PROBE_CONNECTIONS = 2  # one for /readyz, one for /metrics
 STOP_SECONDS = 5.0
@@ -89,17 +91,21 @@ class Server(WSGIServer):
 
 def main() -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code."""
+    core_dumps.forbid()
     try:
         chosen = settings.load()
         logs.configure(chosen.log_level, chosen.log_format)
+        logs.redact_hub(gevent.get_hub())
         built = runtime.build(chosen, role="api", pool_size=REQUEST_CONNECTIONS)
         probing = Postgres(
             chosen.require_database(), pool_size=PROBE_CONNECTIONS, application_name="dev-hops-api-probe"
         )
+        gate.await_schema(chosen, lambda text: log.warning("schema.not_current", reason=text))
+        canary.require_of_given(probing, chosen)
         server = _listen(chosen, create_app(built, probing))
-    except errors.SettingsError as error:
+    except (errors.SettingsError, errors.SchemaAhead, errors.TransientError) as error:
         print(f"Error: {error}", file=sys.stderr)  # noqa: T201 - for the person who started it
-        return EXIT_CONFIGURATION
+        return EXIT_LATER if isinstance(error, errors.TransientError) else EXIT_CONFIGURATION
     over = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(number, over.set)

@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 import redis
 from flask import Response, jsonify, make_response, render_template, request
 
-from worker_app import errors, migrate, queue_depth, queues
-from worker_app.api import deadline, health, reading, warnings
+from worker_app import errors, queue_depth, queues
+from worker_app.api import deadline, reading, warnings
 from worker_app.cli.output import document
 from worker_app.gate.gate import Gate
 from worker_app.gate.key import WHOLE_KEY, GateState
-from worker_app.migrate import Status as Schema
+from worker_app.migrate import status as schemas
+from worker_app.migrate.status import Status as Schema
+from worker_app.migrate.steps import Series
 from worker_app.queue_depth import QueueDepth, Worker
 from worker_app.store import fence, overview, sources
 from worker_app.store.overview import SHOWN, Overview
@@ -58,7 +60,7 @@ class ServiceStatus:
     warnings: tuple[str, ...]  # what needs a person, each with its remedy
     postgres: str  # ok, or why not
     redis: str  # ok, or why not
-    schema: Schema | None
+    schema: Schema | None  # of Postgres
     fleets: tuple[Fleet, ...] | None
     queues: tuple[QueueDepth, ...] | None
     gates: Gates | None
@@ -74,6 +76,7 @@ class StatusPage:
         client: redis.Redis,
         locks: redis.Redis,
         gate: Gate,
+        wanted: Sequence[Series],
         *,
         dispatch_interval_seconds: int,
     ) -> None:
@@ -81,6 +84,7 @@ class StatusPage:
         self._redis = client
         self._locks = locks
         self._gate = gate
+        self._wanted = wanted
         self._latest_lag_seconds = LAG_FACTOR * dispatch_interval_seconds
 
     def show(self) -> Response:
@@ -96,21 +100,21 @@ class StatusPage:
 
     def gather(self) -> ServiceStatus:
         """Read both stores, each with its own deadline, and judge what they hold."""
-        postgres_said, schema, work, orgs = self._of_postgres()
+        postgres_said, seen, work, orgs = self._of_postgres()
         states = self._of_gate()
         redis_said, depths, present = self._of_redis(self._held(states, work))
         found = [said for said in (postgres_said, redis_said) if said != OK]
         found += warnings.of_gates(states is not None) if redis_said == OK else ()
         found += warnings.of_queues(depths or ())
         found += warnings.of_beat(self._is_beat_there()) if depths is not None else ()
-        found += warnings.of_schema(schema) if schema else ()
+        found += [said for schema in seen for said in warnings.of_schema(schema)]
         found += warnings.of_work(work, self._latest_lag_seconds) if work else ()
         return ServiceStatus(
             at=work.at if work else datetime.now(UTC),
             warnings=tuple(found),
             postgres=postgres_said,
             redis=redis_said,
-            schema=schema,
+            schema=seen[0] if seen else None,
             fleets=None if present is None else fleets_of(present),
             queues=depths,
             gates=None if states is None else gates_of(gates.views(states, orgs)),
@@ -152,17 +156,17 @@ class StatusPage:
         except (errors.StoreAway, redis.RedisError):
             return None
 
-    def _of_postgres(self) -> tuple[str, Schema | None, Overview | None, list[Org]]:
-        schema: Schema | None = None
+    def _of_postgres(self) -> tuple[str, tuple[Schema, ...], Overview | None, list[Org]]:
+        seen: tuple[Schema, ...] = ()
         try:
             with deadline.within(POSTGRES_SECONDS, "Postgres"):
-                schema = migrate.status(self._postgres)
-                if schema.state not in health.USABLE:
-                    return OK, schema, None, []
+                seen = schemas.look(self._postgres, self._wanted)
+                if seen[0].state not in schemas.USABLE:
+                    return OK, seen, None, []
                 with self._postgres.transaction() as tx:
-                    return OK, schema, overview.read(tx), sources.orgs(tx)
+                    return OK, seen, overview.read(tx), sources.orgs(tx)
         except errors.StoreAway as error:
-            return f"{error}; look whether it runs and whether DATABASE_URL leads to it", schema, None, []
+            return f"{error}; look whether it runs and whether DATABASE_URL leads to it", seen, None, []
 
 
 def fleets_of(present: Sequence[Worker]) -> tuple[Fleet, ...]:

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from worker_app import queues
-from worker_app.api import health, readable
-from worker_app.migrate import Status as Schema
+from worker_app.api import readable
+from worker_app.migrate.status import USABLE
+from worker_app.migrate.status import Status as Schema
 from worker_app.queue_depth import QueueDepth
 from worker_app.store.overview import Overview
 
@@ -14,7 +15,7 @@ OUTBOX_LATE_SECONDS = 60.0  # the relay looks every 12 s; a message that has wai
 
 def of_schema(schema: Schema) -> Iterator[str]:
     """A schema that this program cannot use."""
-    if schema.state not in health.USABLE:
+    if schema.state not in USABLE:
         yield schema.message
 
 

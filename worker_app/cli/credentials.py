@@ -1,21 +1,20 @@
 """Credentials of organisations: added from standard input, a file or a variable, and never shown again."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from worker_app import errors, settings
-from worker_app.cli import context, output
+from worker_app import errors
+from worker_app.cli import context, credential_input, output
+from worker_app.cli import credential_options as options
 from worker_app.cli.directory import org_option
-from worker_app.credentials import adding, given
-from worker_app.credentials.kinds import Credential, GitHubApp, GitHubToken
+from worker_app.credentials import adding
 from worker_app.store import credentials as rows
 from worker_app.store import sources
 from worker_app.vault import RingKeys, Vault
 
 MOST_NAME = 100  # characters
-MOST_ID = 2**63 - 1
-MOST_BYTES = 65_536  # of a secret; the longest key in PEM has a tenth of it
 
 
 @click.group("credentials")
@@ -25,51 +24,67 @@ def credentials_group() -> None:
 
 @credentials_group.command("add")
 @click.argument("name")
-@click.option("--provider", type=click.Choice(["github"]), required=True, help="Whose credential it is.")
-@click.option("--host", default="github.com", show_default=True, help="The one host that it is sent to.")
+@click.option("--provider", type=click.Choice(options.PROVIDERS), required=True, help="Whose credential it is.")
+@click.option(
+    "--host", help="The one host that it is sent to; for github, gitlab and linear their own unless another is given."
+)
 @click.option("--file", "path", type=click.Path(path_type=Path), help="Read the secret from this file.")
 @click.option("--env", "variable", help="Read the secret from the variable of this name.")
 @click.option("--app-id", type=click.IntRange(min=1), help="Id of a GitHub App; the secret is its private key.")
 @click.option("--installation-id", type=click.IntRange(min=1), help="Id of the App's installation.")
+@click.option("--email", help="Jira Cloud: the address of the account that made the token.")
+@click.option("--user", help="git over HTTPS: the name to sign in with; the secret is its password or a token.")
+@click.option(
+    "--known-hosts",
+    type=click.Path(path_type=Path),
+    help="git over SSH: a known_hosts file with the host's keys; the secret is a private key without a passphrase.",
+)
 @click.option("--replace", is_flag=True, help="Give a credential that is there a new secret.")
+@click.option(
+    "--revoke-old", is_flag=True, help="With --replace: erase the old secret at once; runs that hold it fail."
+)
 @org_option
 @output.json_option
 def add_credential(
     name: str,
     provider: str,
-    host: str,
+    host: str | None,
     path: Path | None,
     variable: str | None,
-    app_id: int | None,
-    installation_id: int | None,
     replace: bool,
+    revoke_old: bool,
     org_name: str | None,
     as_json: bool,
+    **details: Any,
 ) -> None:
     """Add a credential under NAME. The secret comes from standard input, --file or --env, never from an argument."""
-    assert provider == GitHubToken.provider
-    if not all(0 < (number or 1) <= MOST_ID for number in (app_id, installation_id)):
+    _check_name(name)
+    if revoke_old and not replace:
         raise errors.UsageError(
-            f"--app-id and --installation-id are numbers from 1 to {MOST_ID}, as the App's settings show them"
+            "--revoke-old goes with --replace: without a new secret, `credentials remove` erases one"
         )
-    if (app_id is None) != (installation_id is None):
-        raise errors.UsageError("--app-id and --installation-id go together: give both for an App, none for a token")
-    if not name.strip() or not name.isprintable() or len(name) > MOST_NAME:
-        raise errors.UsageError(
-            f"credential is {name[:MOST_NAME]!r}: give a name of 1 to {MOST_NAME} printable characters"
-        )
-    host = given.host_of(host)
+    host = options.host_of(provider, host)
+    wanted = options.wanted(provider, host, options.Details(**details))
     with context.opened() as runtime:
         sealer = Vault(RingKeys(runtime.settings.require_credential_keys()))
         with runtime.postgres.transaction() as tx:
             org = sources.org(tx, org_name)
-        credential = _credential(_secret(path, variable, has_lines=app_id is not None), host, app_id, installation_id)
+        text = credential_input.secret(path, variable, prompt=wanted.called, has_lines=wanted.has_lines)
+        credential = wanted.made(text)
         with runtime.postgres.transaction() as tx:
             added = adding.add(
-                tx, sealer, credential, org_id=org.id, name=name, created_by=context.author(), replaces=replace
-            )
-    text = f"credential {added.name} for {added.host} added (version {added.version}, {added.id})"
-    output.emit(added, as_json=as_json, show=output.sentence(text))
+                tx, sealer, credential, org_id=org.id, name=name, created_by=context.author(), replaces=replace,
+                revoke_old=revoke_old,
+            )  # fmt: skip
+    told = f"credential {added.name} for {added.host} added (version {added.version}, {added.id})"
+    output.emit(added, as_json=as_json, show=output.sentence(told))
+
+
+def _check_name(name: str) -> None:
+    if not name.strip() or not name.isprintable() or len(name) > MOST_NAME:
+        raise errors.UsageError(
+            f"credential is {name[:MOST_NAME]!r}: give a name of 1 to {MOST_NAME} printable characters"
+        )
 
 
 @credentials_group.command("list")
@@ -104,45 +119,6 @@ def remove_credential(credential: str, org_name: str | None, as_json: bool) -> N
             f"{found.sources_count} sources name it: their syncs fail until a credential {found.name!r} for {found.host} "
             "is added again"
         )
-
-
-def _credential(secret: str, host: str, app_id: int | None, installation_id: int | None) -> Credential:
-    if app_id is None or installation_id is None:
-        return GitHubToken(host, given.token_of(secret))
-    return GitHubApp(host, app_id, installation_id, given.private_key_of(secret))
-
-
-def _secret(path: Path | None, variable: str | None, *, has_lines: bool) -> str:
-    """The secret as it was given. Messages repeat neither name: who mistakes an option gives the secret in its place."""
-    if path is not None and variable is not None:
-        raise errors.UsageError("--file and --env are both given: keep one of them")
-    if path is not None:
-        return _of_file(path)
-    if variable is not None:
-        value = settings.variable(variable)
-        if value is None:
-            raise errors.UsageError("--env names a variable that is not set; it takes the name, not the secret")
-        return value
-    stream = click.open_file("-", "rb")
-    if not stream.isatty():
-        return _text(stream.read(MOST_BYTES + 1))
-    if has_lines:
-        raise errors.UsageError("a private key has many lines: give it by --file, by --env or by a pipe")
-    return str(click.prompt("token", hide_input=True, err=True))
-
-
-def _of_file(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return _text(file.read(MOST_BYTES + 1))
-    except OSError as error:
-        raise errors.UsageError(f"the file that --file names cannot be read: {error.strerror}") from None
-
-
-def _text(content: bytes) -> str:
-    if len(content) > MOST_BYTES:
-        raise errors.UsageError(f"the secret has more than {MOST_BYTES} bytes: no credential is that long")
-    return content.decode("utf-8", "replace")
 
 
 COMMANDS = (credentials_group,)

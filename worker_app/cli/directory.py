@@ -76,6 +76,7 @@ def add_source(name: str, provider: str, credential: str | None, org_name: str |
         with runtime.postgres.transaction() as tx:
             org = sources.org(tx, org_name)
             chosen = None if credential is None else credentials.entry(tx, credential, org.id, provider, named.host)
+        known.check_kind(named.external_name, chosen.kind if chosen else None)
         if named.ext_id is not None:
             found = [registry.Found(named.external_name, named.ext_id)]
         else:

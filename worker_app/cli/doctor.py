@@ -8,15 +8,19 @@ import click
 import redis
 from rich.console import Console
 
-from worker_app import errors, migrate, queue_depth, queues, settings
+from worker_app import errors, queue_depth, queues, settings
 from worker_app.cli import context, output
+from worker_app.credentials import canary
+from worker_app.migrate import status
+from worker_app.migrate.examination import examine
 from worker_app.runtime import Runtime, build
 from worker_app.settings import Settings
-from worker_app.store import fence, outbox, overview
+from worker_app.store import fence, outbox, overview, sources, vault_keys
 
 CONNECTIONS_BESIDE = 100  # clients of Redis that are no workers
 LATE_TICKS = 2  # a slot that has waited for so many ticks is late
 OWED_SECONDS = 60.0  # the relay looks every 12 s
+MOST_NAMED = 5  # sources in one line
 PER_WORKER = "2 x slots + 15"
 
 
@@ -49,8 +53,6 @@ def _findings(chosen: Settings) -> Iterator[Finding]:
         f"{profile.slots} slots, {profile.broker_connections} broker, {profile.result_connections} result and "
         f"{profile.sql_pool_size} SQL connections",
     )
-    if chosen.clickhouse_url is not None:
-        yield Finding("clickhouse", False, "CLICKHOUSE_URL is set: this release keeps metrics in Postgres; unset it")
     if chosen.database_url is None:
         yield Finding("postgres", False, "DATABASE_URL is not set: give postgresql://USER:PASSWORD@HOST:5432/NAME")
         return
@@ -59,7 +61,11 @@ def _findings(chosen: Settings) -> Iterator[Finding]:
         schema = _check("postgres", lambda: _schema(runtime))
         yield schema
         if schema.ok:
+            if chosen.clickhouse_url is not None:
+                yield _check("clickhouse", lambda: _clickhouse(runtime))
             yield _check("work", lambda: _work(runtime))
+            yield _check("keys", lambda: _keys(runtime))
+            yield _check("credentials", lambda: _credentials(runtime))
         yield from _redis(runtime)
     finally:
         runtime.close()
@@ -68,15 +74,20 @@ def _findings(chosen: Settings) -> Iterator[Finding]:
 def _check(name: str, look: Callable[[], tuple[bool, str]]) -> Finding:
     try:
         return Finding(name, *look())
-    except errors.StoreAway as error:
+    except (errors.StoreAway, errors.StoreRefused) as error:
         return Finding(name, False, str(error))
     except redis.RedisError as error:
         return Finding(name, False, f"Redis does not answer ({type(error).__name__}); look at REDIS_URL")
 
 
 def _schema(runtime: Runtime) -> tuple[bool, str]:
-    seen = migrate.status(runtime.postgres)
+    seen = status.of_postgres(runtime.postgres)
     return seen.state in ("current", "ahead"), seen.message
+
+
+def _clickhouse(runtime: Runtime) -> tuple[bool, str]:
+    seen = next(item for item in examine(runtime.postgres, runtime.settings) if item.store == "clickhouse")
+    return seen.state in status.USABLE, seen.message
 
 
 def _redis(runtime: Runtime) -> Iterator[Finding]:
@@ -145,6 +156,24 @@ def _work(runtime: Runtime) -> tuple[bool, str]:
         f"{aside} schedules are set aside with a fault: `dev-hops schedules list` shows it" if aside else "",
     ]
     return not any(found), "; ".join(item for item in found if item) or "nothing is late, stuck or set aside"
+
+
+def _keys(runtime: Runtime) -> tuple[bool, str]:
+    """The key ring beside the rows that it has to open."""
+    with runtime.postgres.transaction() as tx:
+        faults, uses = canary.faults(tx, runtime.settings), vault_keys.uses(tx)
+    rows = [f"{use.rows} rows on {use.key_id}" for use in uses if use.rows]
+    return not faults, "; ".join(faults) or ", ".join(rows) or "nothing is sealed yet"
+
+
+def _credentials(runtime: Runtime) -> tuple[bool, str]:
+    """Sources that name a credential of which no version can be used."""
+    with runtime.postgres.transaction() as tx:
+        orphans = sources.without_their_credential(tx)
+    named = [f"{item.external_name} of {item.org} names {item.credential}" for item in orphans[:MOST_NAMED]]
+    more = [f"and {len(orphans) - MOST_NAMED} more"] if len(orphans) > MOST_NAMED else []
+    remedy = "their syncs fail: add a credential of that name again, or give the source another one"
+    return not orphans, f"{', '.join(named + more)}: {remedy}" if orphans else "every source has the one that it names"
 
 
 def _hub(present: Sequence[queue_depth.Worker]) -> tuple[bool, str]:

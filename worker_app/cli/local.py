@@ -11,16 +11,17 @@ from uuid import UUID, uuid4
 
 from rich.console import Console
 
-from worker_app import errors, jobs, migrate, runtime, settings
+from worker_app import errors, jobs, runtime, settings
 from worker_app.cli import local_demo, local_roles, local_summary, progress
 from worker_app.cli import metrics as metrics_view
 from worker_app.embedded import folder as folders
 from worker_app.embedded.folder import Folder
 from worker_app.embedded.stores import Stores
 from worker_app.embedded.supervisor import Supervisor
+from worker_app.migrate.postgres import migrate_postgres
 from worker_app.providers import git
 from worker_app.records import Source
-from worker_app.store import metrics, runs, sources
+from worker_app.store import runs, sources
 from worker_app.store.runs import RunView
 from worker_app.sync import orders
 
@@ -94,7 +95,7 @@ class Stack:
         if shadowing := settings.shadowing_names():
             self.say(f"your shell sets {', '.join(shadowing)}: this `up` does not use it, but verbs typed there will")
         addresses = self.supervisor.start_stores()
-        migrate.migrate_postgres(addresses.database_url, self.say)
+        migrate_postgres(addresses.database_url, self.say)
         demo_port = self._port(local_demo.PORT, "the demo's GitHub") if self.has_demo else None
         api_urls = {} if demo_port is None else {local_demo.HOST: f"http://127.0.0.1:{demo_port}"}
         self.environment = local_roles.public_environment(self.folder, addresses, self.stores, api_urls)
@@ -172,7 +173,7 @@ class Stack:
             time.sleep(0.2)
         with opened.postgres.transaction() as tx:
             orgs = [sources.org(tx, name) for name in sorted({view.org for view in followed})]
-            rows = [row for org in orgs for row in metrics.read(tx, org.id, grain="repo")]
+            rows = [row for org in orgs for row in opened.metrics.read(tx, org.id, grain="repo")]
             names = metrics_view.names_of(source for org in orgs for source in sources.sources(tx, org.id))
         days = max(3, FIRST_DAYS // len(followed))
         metrics_view.draw(Console(stderr=True, highlight=False), rows, "repo", days=days, names=names)

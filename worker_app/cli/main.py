@@ -1,20 +1,25 @@
 """The `dev-hops` command, one file per group of verbs. Every verb takes `--json`; errors name the remedy on standard error."""
 
+import io
 import os
 import sys
 from pathlib import Path
 
 import click
 
-from worker_app import errors, logs, secret
+from worker_app import core_dumps, errors, logs, secret
 from worker_app.cli import (
     context,
     credentials,
+    credentials_check,
+    credentials_keys,
     directory,
     doctor,
     explain,
     gate,
     metrics,
+    metrics_recompute,
+    migrate,
     queues,
     reports,
     roles,
@@ -62,7 +67,26 @@ def _check_texts(command: click.Command) -> None:
             parameter.callback = _given
 
 
-for module in (stack, directory, credentials, schedules, runs, explain, metrics, reports, queues, gate, doctor, roles):
+MODULES = (
+    stack,
+    directory,
+    credentials,
+    credentials_check,
+    credentials_keys,
+    schedules,
+    runs,
+    explain,
+    metrics,
+    metrics_recompute,
+    reports,
+    queues,
+    gate,
+    doctor,
+    migrate,
+    roles,
+)
+
+for module in MODULES:
     for command in module.COMMANDS:
         if module is not roles:  # the image's command line gives a worker every variable, also those that are not set
             _check_texts(command)
@@ -74,6 +98,7 @@ def main() -> None:
     for closed in ("stdout", "stderr"):
         if getattr(sys, closed) is None:
             setattr(sys, closed, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - lives as long as the process
+    core_dumps.forbid()
     logs.configure("WARNING", "text")
     try:
         cli.main(standalone_mode=False)
@@ -81,11 +106,13 @@ def main() -> None:
         note("stopped")
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(file=shown)
+        click.echo(secret.redacted(shown.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     except OSError as error:
         note(f"Error: the output cannot be written: {error.strerror}")
         sys.exit(context.EXIT_FAILED)
     except errors.DevHopsError as error:
-        note(f"Error: {error}")
+        note(f"Error: {secret.redacted(str(error))}")
         sys.exit(context.exit_code(error))

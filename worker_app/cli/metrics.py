@@ -16,7 +16,7 @@ from worker_app.cli import context, output
 from worker_app.cli.directory import org_option
 from worker_app.metrics import commits
 from worker_app.records import Source
-from worker_app.store import metrics, sources
+from worker_app.store import sources
 from worker_app.store.metrics import MetricRow
 
 FIELDS = ("metric", "definition_v", "grain", "grain_id", "day", "value", "num", "den", "n", "coverage", "computed_at")
@@ -62,7 +62,7 @@ def show_metrics(
         raise errors.UsageError(f"metric is {unknown[0]!r}: there are {', '.join(commits.METRICS)}")
     with context.opened() as runtime, runtime.postgres.transaction() as tx:
         org = sources.org(tx, org_name)
-        found = metrics.read(
+        found = runtime.metrics.read(
             tx,
             org.id,
             metrics=names,

@@ -78,6 +78,7 @@ def run_report(
     with context.opened() as runtime:
         shown = render.by_hand(
             runtime.postgres,
+            runtime.metrics,
             org_name,
             template,
             start.date() if start else None,

@@ -1,4 +1,4 @@
-"""Roles: one process of the fleet each, as in the image, and the probe and the migration job beside them.
+"""Roles: one process of the fleet each, as in the image, and the probe beside them.
 
 One place builds the command line of a worker. Celery patches for gevent only when the pool stands on its own command line,
 so `dev-hops worker` replaces itself by Celery and passes exactly one of autoscale and concurrency.
@@ -14,10 +14,9 @@ from urllib.request import urlopen
 
 import click
 
-from worker_app import errors, migrate, settings
+from worker_app import errors, settings
 from worker_app.cli import context, output
 from worker_app.settings import Settings
-from worker_app.store.postgres import Postgres
 
 FLOWER_TASKS = 10_000  # kept in memory; Flower's own 100,000 eat it
 FLOWER_PURGE_SECONDS = 600
@@ -105,7 +104,7 @@ def worker(
 def beat() -> None:
     """Run beat: it sends the periodic tasks. Several are safe, one is enough."""
     chosen = settings.load()
-    _require_schema(chosen)
+    chosen.require_database()
     _replace(beat_argv(), settings.role_environment({}), chosen, "beat")
 
 
@@ -113,7 +112,7 @@ def beat() -> None:
 def api() -> None:
     """Run the HTTP door: health, telemetry, status page."""
     chosen = settings.load()
-    _require_schema(chosen)
+    chosen.require_database()
     _replace(api_argv(), settings.role_environment({}), chosen, "api")
 
 
@@ -125,15 +124,6 @@ def flower() -> None:
         raise errors.SettingsError("FLOWER_BASIC_AUTH is not set: give user:password, or FLOWER_BASIC_AUTH_FILE")
     auth = chosen.flower_basic_auth.get_secret_value()
     _replace(flower_argv(chosen), settings.role_environment({"FLOWER_BASIC_AUTH": auth}), chosen, "flower")
-
-
-def _require_schema(chosen: Settings) -> None:
-    """Wait for the schema; raises SchemaBehind (75) or SchemaAhead (78)."""
-    postgres = Postgres(chosen.require_database(), pool_size=1, application_name="dev-hops-start")
-    try:
-        migrate.require_current(postgres, chosen.schema_wait_seconds, output.note)
-    finally:
-        postgres.close()
 
 
 def _replace(argv: list[str], environment: dict[str, str], chosen: Settings, role: str) -> NoReturn:
@@ -196,40 +186,4 @@ def _answers(url: str) -> tuple[bool, str]:
         return False, f"{url} does not answer: {error}"
 
 
-@click.group("migrate")
-def migrate_group() -> None:
-    """Change the schema. This one-shot job alone does; every role waits for it and refuses an old one."""
-
-
-@migrate_group.command("postgres")
-@output.json_option
-def migrate_postgres(as_json: bool) -> None:
-    """Bring Postgres to this program's schema. Safe to run again and several times at once."""
-    applied = migrate.migrate_postgres(settings.load().require_database(), output.note)
-    text = f"postgres: {applied} revisions applied" if applied else "postgres: nothing to do"
-    output.emit({"store": "postgres", "applied": applied}, as_json=as_json, show=output.sentence(text))
-
-
-@migrate_group.command("clickhouse")
-@output.json_option
-def migrate_clickhouse(as_json: bool) -> None:
-    """Bring ClickHouse to this program's schema; without CLICKHOUSE_URL there is nothing to do."""
-    if settings.load().clickhouse_url is not None:
-        raise errors.SettingsError("CLICKHOUSE_URL is set: this release keeps metrics in Postgres; unset it")
-    answer = {"store": "clickhouse", "applied": 0}
-    output.emit(answer, as_json=as_json, show=output.sentence("clickhouse: CLICKHOUSE_URL is not set, nothing to do"))
-
-
-@migrate_group.command("status")
-@click.option("--check", is_flag=True, help="Exit 0 when current, 75 when behind, 78 when this program is too old.")
-@output.json_option
-def migrate_status(check: bool, as_json: bool) -> None:
-    """Show the schema beside what this program needs. Read only."""
-    with context.opened() as runtime:
-        seen = migrate.status(runtime.postgres)
-    output.emit([seen], as_json=as_json, show=output.sentence(seen.message))
-    if check and seen.state not in ("current", "ahead"):
-        raise SystemExit(context.EXIT_CONFIGURATION if seen.state == "unusable" else context.EXIT_LATER)
-
-
-COMMANDS = (worker, beat, api, flower, probe, migrate_group)
+COMMANDS = (worker, beat, api, flower, probe)

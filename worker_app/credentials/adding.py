@@ -21,16 +21,21 @@ def add(
     name: str,
     created_by: str,
     replaces: bool = False,
+    revoke_old: bool = False,
 ) -> rows.Entry:
     """Seal and write a credential under a name, or with `replaces` its next version.
 
+    Runs that are open go on with the version that they were planned with, unless `revoke_old` erases those before.
     Raises Conflict where the name is taken, UsageError where there is none to replace, SettingsError where the key ring is
     that of another database.
     """
     place = rows.next_place(tx, org_id, credential.provider, credential.host, name, replaces=replaces)
     mark = vault.fingerprint(fingerprint_key(tx, sealer), secret_of(credential))
     sealed = sealer.seal(place, to_document(credential))
-    return rows.add(tx, place, sealed, name=name, kind=credential.kind, fingerprint=mark, created_by=created_by)
+    added = rows.add(tx, place, sealed, name=name, kind=credential.kind, fingerprint=mark, created_by=created_by)
+    if revoke_old:
+        rows.erase_before(tx, place)
+    return added
 
 
 def fingerprint_key(tx: Transaction, sealer: Vault) -> bytes:

@@ -1,40 +1,87 @@
-"""Given: what a person types becomes a host and a secret, or a message that says what is wrong with it and repeats nothing."""
+"""Given: what a person types becomes a host, a name or a token, or a message that says what is wrong and repeats no secret."""
 
 import re
-
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from worker_app import errors
 from worker_app.secret import Secret
 
-LEAST_RSA_BITS = 2048  # what GitHub makes for its Apps
+LEAST_SECRET, MOST_SECRET = 8, 1_000  # characters; those of the providers have 20 to about 550
+MOST_ACCOUNT = 254  # characters of an e-mail address or the name of a user
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?")
-_NO_HOST_OF_PEOPLE = {"api.github.com": "github.com", "www.github.com": "github.com"}
+_EMAIL = re.compile(r"[^\s@:]+@[^\s@:]+\.[^\s@:]+")
+_USER = re.compile(r"[^\s:]+")
+_FOR_PEOPLE = {
+    "api.github.com": "github.com",
+    "www.github.com": "github.com",
+    "www.gitlab.com": "gitlab.com",
+    "api.linear.app": "linear.app",
+    "www.linear.app": "linear.app",
+}
+_ISSUED_BY = {  # how each provider begins its tokens; a GitLab of one's own may begin them otherwise
+    "github": re.compile(r"gh[a-z]_|github_pat_"),
+    "gitlab": re.compile(r"gl[a-z]+-"),
+    "jira": re.compile(r"ATATT"),
+    "linear": re.compile(r"lin_(api|oauth)_"),
+}
 
 
-def token_of(text: str) -> Secret:
-    """A token as a person gave it, without the white space around it. Raises UsageError for what no header can hold."""
+def token_of(text: str, provider: str) -> Secret:
+    """A token as a person gave it, without the white space around it.
+
+    Raises UsageError for what no header can hold, is too short or too long, or is a token of another provider.
+    """
     token = text.strip()
-    if not token:
-        raise errors.UsageError("the secret is empty; give it on standard input, by --file or by --env")
+    _check_length(token, "token")
     if not token.isascii() or not token.isprintable() or " " in token:
         raise errors.UsageError(
             "the token holds a space, a line break or another character that no token has; copy it again, alone"
         )
+    issuers = [name for name, begins in _ISSUED_BY.items() if begins.match(token)]
+    if issuers and provider not in issuers:
+        raise errors.UsageError(
+            f"the token begins as those of {issuers[0]} do, and --provider is {provider}: give one of {provider}, or write "
+            f"--provider {issuers[0]}; it was sent nowhere"
+        )
     return Secret(token)
 
 
-def private_key_of(text: str) -> Secret:
-    """A private key in PEM as a person gave it. Raises UsageError where it is none that a GitHub App signs with."""
-    key = text.strip()
-    found = _loaded(key)
-    if not isinstance(found, rsa.RSAPrivateKey) or found.key_size < LEAST_RSA_BITS:
+def linear_key_of(text: str) -> Secret:
+    """A personal API key of Linear. Raises UsageError for what `token_of` refuses, and for a token of OAuth."""
+    key = token_of(text, "linear")
+    if key.begins_with("lin_oauth_"):
         raise errors.UsageError(
-            "the private key is no RSA key in PEM without a passphrase; give the .pem file as GitHub made it for the App"
+            "the secret is a token of OAuth, which ends by itself; make a personal API key in Linear"
         )
-    return Secret(key)
+    return key
+
+
+def password_of(text: str) -> Secret:
+    """A password, or a token in its place, that git signs in with over HTTPS. Raises UsageError."""
+    password = text.strip("\r\n")
+    _check_length(password, "password")
+    if not password.isprintable() or password != password.strip():
+        raise errors.UsageError(
+            "the password holds a line break or another control character, or white space around it; copy it again, alone"
+        )
+    return Secret(password)
+
+
+def email_of(text: str) -> str:
+    """The address that an account signs in with. Raises UsageError."""
+    if not _EMAIL.fullmatch(text) or not _is_account(text):
+        raise errors.UsageError(
+            f"--email is {text[:MOST_ACCOUNT]!r}: write it as in ada@example.org, nothing around it"
+        )
+    return text
+
+
+def user_of(text: str) -> str:
+    """The name that git signs in with. Raises UsageError for one with a colon, which ends a name in HTTP, or a space."""
+    if not _USER.fullmatch(text) or not _is_account(text):
+        raise errors.UsageError(
+            f"--user is {text[:MOST_ACCOUNT]!r}: give 1 to {MOST_ACCOUNT} letters without spaces and colons"
+        )
+    return text
 
 
 def host_of(text: str) -> str:
@@ -45,14 +92,20 @@ def host_of(text: str) -> str:
         raise errors.UsageError(
             f"host is {shown!r}: write it as in github.com, without scheme, path, user and final dot"
         )
-    if host in _NO_HOST_OF_PEOPLE:
-        raise errors.UsageError(f"host is {text!r}: write the one that people see, {_NO_HOST_OF_PEOPLE[host]}")
+    if host in _FOR_PEOPLE:
+        raise errors.UsageError(f"host is {text!r}: write the one that people see, {_FOR_PEOPLE[host]}")
     return host
 
 
-def _loaded(pem: str) -> object:
-    """The private key in `pem`; None where there is none that opens without a passphrase."""
-    try:
-        return load_pem_private_key(pem.encode("ascii"), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        return None
+def _check_length(secret: str, called: str) -> None:
+    if not secret:
+        raise errors.UsageError("the secret is empty; give it on standard input, by --file or by --env")
+    if not LEAST_SECRET <= len(secret) <= MOST_SECRET:
+        raise errors.UsageError(
+            f"the {called} has {len(secret)} characters, and none has less than {LEAST_SECRET} or more than {MOST_SECRET}; "
+            "copy it again, whole and alone"
+        )
+
+
+def _is_account(text: str) -> bool:
+    return text.isascii() and text.isprintable() and len(text) <= MOST_ACCOUNT

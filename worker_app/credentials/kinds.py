@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from worker_app import errors
 from worker_app.secret import Secret
@@ -30,8 +30,71 @@ class GitHubApp:
     private_key: Secret
 
 
-Credential = GitHubToken | GitHubApp
-_KINDS: dict[str, type[Credential]] = {made.kind: made for made in (GitHubToken, GitHubApp)}
+@dataclass(frozen=True, slots=True)
+class GitLabToken:
+    """A personal, project or group access token."""
+
+    provider: ClassVar[str] = "gitlab"
+    kind: ClassVar[str] = "gitlab_token"
+    host: str
+    token: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class JiraToken:
+    """An API token of Jira Cloud, which counts only together with the address of the account that made it."""
+
+    provider: ClassVar[str] = "jira"
+    kind: ClassVar[str] = "jira_token"
+    host: str
+    email: str
+    token: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class JiraAccessToken:
+    """A personal access token of Jira Data Center, which counts alone."""
+
+    provider: ClassVar[str] = "jira"
+    kind: ClassVar[str] = "jira_access_token"
+    host: str
+    token: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class LinearKey:
+    """A personal API key of Linear."""
+
+    provider: ClassVar[str] = "linear"
+    kind: ClassVar[str] = "linear_key"
+    host: str
+    key: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class GitHttps:
+    """What git signs in with over HTTPS; `password` may be a token."""
+
+    provider: ClassVar[str] = "git"
+    kind: ClassVar[str] = "git_https"
+    host: str
+    user: str
+    password: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class GitSsh:
+    """What git signs in with over SSH; `known_hosts` has the lines of that file by which the host proves itself."""
+
+    provider: ClassVar[str] = "git"
+    kind: ClassVar[str] = "git_ssh"
+    host: str
+    private_key: Secret
+    known_hosts: str
+
+
+Credential = GitHubToken | GitHubApp | GitLabToken | JiraToken | JiraAccessToken | LinearKey | GitHttps | GitSsh
+_KINDS: dict[str, type[Credential]] = {made.kind: made for made in get_args(Credential)}
 
 
 def to_document(credential: Credential) -> dict[str, object]:
@@ -68,7 +131,7 @@ def secret_of(credential: Credential) -> Secret:
 
 
 def _fits(value: object, kind: object) -> bool:
-    if kind is Secret:
+    if kind in (Secret, str):
         return isinstance(value, str) and value != ""
     return type(value) is int and value > 0
 

@@ -56,6 +56,7 @@ GITHUB = ProviderPolicy(
     endpoints={
         **_endpoints(["core"], GITHUB_REST),
         "graphql": Endpoint("graphql", ("graphql",)),
+        "installation.get": Endpoint("installation.get", ("auth",)),
         "installation.token": Endpoint("installation.token", ("auth",)),
     },
     max_conc=20,
@@ -85,6 +86,7 @@ GITLAB_PLAIN = (
     "deployments.list",
     "commits.list",
     "user.get",
+    "token.get",
 )
 GITLAB = ProviderPolicy(
     name="gitlab",

@@ -14,7 +14,7 @@ from worker_app.metrics.commits import Place
 from worker_app.metrics.days import Reading
 from worker_app.records import Commit, Source
 from worker_app.store import metrics, records, runs, sources
-from worker_app.store.metrics import MetricRow
+from worker_app.store.metrics import MetricRow, MetricSink
 from worker_app.store.postgres import Postgres, Transaction
 from worker_app.store.sources import Org
 from worker_app.sync import lease, promote
@@ -25,7 +25,7 @@ DAYS_PER_STEP = 100  # one transaction each: some seconds of work even for a bus
 log = structlog.get_logger(__name__)
 
 
-def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int) -> int | None:
+def run(postgres: Postgres, sink: MetricSink, run_id: UUID, *, lease_seconds: int) -> int | None:
     """Compute all touched days of the run's organisation and close it; returns how many. None: a duplicate message.
 
     While another run computes the same organisation, this one is put back to wait: it holds no slot and spends no attempt.
@@ -41,7 +41,7 @@ def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int) -> int | None:
             return runs.renew(tx, run_id, owner, lease_seconds)
 
     with lease.kept(renew, lease_seconds) as lost:
-        while (computed := _step(postgres, claimed.org_id)) != 0:
+        while (computed := _step(postgres, sink, claimed.org_id)) != 0:
             if computed is None:
                 with postgres.transaction() as tx:
                     runs.defer(tx, claimed, owner, BUSY_SECONDS)
@@ -57,7 +57,7 @@ def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int) -> int | None:
     return done
 
 
-def _step(postgres: Postgres, org_id: UUID) -> int | None:
+def _step(postgres: Postgres, sink: MetricSink, org_id: UUID) -> int | None:
     """Compute the oldest touched days in one transaction; returns how many, 0 when none is left, None while another run does."""
     with postgres.transaction() as tx:
         if not metrics.lock_org(tx, org_id):
@@ -70,7 +70,10 @@ def _step(postgres: Postgres, org_id: UUID) -> int | None:
         rows: list[MetricRow] = []
         for item in touched:
             rows += commits.rows(item.day, *_inputs(tx, org, item.day, starts, known))
-        metrics.replace_days(tx, org_id, commits.METRICS, touched, rows)
+        computed = [item.day for item in touched]
+        sink.replace(tx, org_id, commits.METRICS, computed, rows)
+        metrics.note_coverage(tx, org_id, computed, {row.day for row in rows if row.coverage < 1})
+        metrics.clear_touched(tx, org_id, touched)
     return len(touched)
 
 

@@ -3,7 +3,7 @@
 A client lives as long as a batch and holds its credential; the gate, the pool of connections and the cache belong to the process.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -12,12 +12,16 @@ from worker_app.credentials.kinds import Credential
 from worker_app.gate.gate import Gate
 from worker_app.gate.key import GateKey, Priority
 from worker_app.gate.policies import POLICIES
-from worker_app.providers import github, github_address, github_signer
-from worker_app.providers.client import Answer, Client, Request, Signer
+from worker_app.providers import api_address, github, github_address, github_signer
+from worker_app.providers.client import NO_HEADERS, Answer, Client, Request, Signer
 from worker_app.providers.http_cache import Cache
 from worker_app.providers.http_session import Session
 from worker_app.providers.installation_tokens import InstallationTokens
+from worker_app.records import CredentialStamp
 from worker_app.settings import Settings
+
+# (organisation, credential, its stamp or None for the newest version); raises CredentialRefused
+Resolve = Callable[[UUID, UUID, CredentialStamp | None], Credential]
 
 MOST_SLEEP_SECONDS = 5.0  # that a limit may hold a slot
 
@@ -31,6 +35,7 @@ class Caller:
     credential_id: UUID | None = None  # None: as anybody may
     priority: Priority = Priority.SYNC
     patience: Callable[[], float] = lambda: MOST_SLEEP_SECONDS  # seconds
+    stamp: CredentialStamp | None = None  # of the credential; None: its newest version
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,45 +44,51 @@ class Connections:
 
     settings: Settings
     gate: Gate
-    resolve: Callable[[UUID, UUID], Credential]  # (organisation, credential); raises CredentialRefused
+    resolve: Resolve
     session: Session
     most_sleep_seconds: float = MOST_SLEEP_SECONDS  # that one request may sleep in the gate
     cache: Cache = field(default_factory=Cache)
     tokens: InstallationTokens = field(default_factory=InstallationTokens)
 
-    def github(self, caller: Caller) -> tuple[Client, github_address.Api]:
-        """A client of GitHub, and where its APIs are. Raises CredentialRefused."""
-        api = github_address.api(caller.host, dict(self.settings.provider_api_urls))
-        credential = None if caller.credential_id is None else self.resolve(caller.org_id, caller.credential_id)
-        if credential is not None and credential.host != caller.host:
+    def credential(self, caller: Caller) -> Credential | None:
+        """What the caller's requests are signed with, opened anew; None: they are not. Raises CredentialRefused, StoreAway."""
+        if caller.credential_id is None:
+            return None
+        credential = self.resolve(caller.org_id, caller.credential_id, caller.stamp)
+        if credential.host != caller.host:
             raise errors.CredentialRefused(
                 f"the source is on {caller.host} and its credential is for {credential.host}: give it one of its own host with "
                 "`dev-hops sources add --credential`"
             )
+        return credential
+
+    def github(self, caller: Caller) -> tuple[Client, github_address.Api]:
+        """A client of GitHub, and where its APIs are. Raises CredentialRefused."""
+        api = github_address.api(caller.host, dict(self.settings.provider_api_urls))
+        credential = self.credential(caller)
 
         def exchange(request: Request, signer: Signer) -> Answer:
-            return self._client("github", api.rest, caller, signer, github.CLIENT_HEADERS).send(request)
+            return self.client("github", caller, signer).send(request)
 
         signer = github_signer.signer(credential, caller.org_id, tokens=self.tokens, exchange=exchange)
-        return self._client("github", api.rest, caller, signer, github.CLIENT_HEADERS), api
+        return self.client("github", caller, signer), api
 
-    def close(self) -> None:
-        """Close what is open."""
-        self.session.close()
-        self.gate.close()
-
-    def _client(
-        self, provider: str, base_url: str, caller: Caller, signer: Signer, headers: Mapping[str, str]
-    ) -> Client:
+    def client(self, provider: str, caller: Caller, signer: Signer) -> Client:
+        """A client of any provider's API, for requests that `signer` signs."""
         return Client(
-            base_url,
+            api_address.base_url(provider, caller.host, dict(self.settings.provider_api_urls)),
             key=GateKey(provider, str(caller.org_id), caller.host),
             policy=POLICIES[provider],
             gate=self.gate,
             signer=signer,
             session=self.session,
             cache=self.cache,
-            headers=headers,
+            headers=github.CLIENT_HEADERS if provider == "github" else NO_HEADERS,
             priority=caller.priority,
             max_wait=lambda: min(self.most_sleep_seconds, caller.patience()),
         )
+
+    def close(self) -> None:
+        """Close what is open."""
+        self.session.close()
+        self.gate.close()

@@ -10,7 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from worker_app import errors, records
-from worker_app.providers import git_address, git_environment, git_walk
+from worker_app.credentials.kinds import Credential
+from worker_app.providers import git_address, git_environment, git_secrets, git_walk
 from worker_app.providers.git_command import Git, GitFailed
 from worker_app.providers.git_mirror import Mirror
 
@@ -27,9 +28,15 @@ def public_address(external_name: str) -> str:
     if address.protocol == "https" and "@" in external_name:
         raise errors.UsageError(
             f"external_name {address.url!r} was given with a user or a password: it would be shown to everyone who lists "
-            "sources; give the address alone, or an ssh address whose key the workers have"
+            "sources; give the address alone, and the password to `dev-hops credentials add`"
         )
     return address.url if address.protocol == "file" else external_name
+
+
+def check_kind(external_name: str, kind: str | None) -> None:
+    """Raises UsageError where a source cannot be read with this kind of credential, or with none."""
+    if fault := git_secrets.misfit(git_address.parse(external_name), kind):
+        raise errors.UsageError(fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,8 @@ class GitReader:
     """Implements `records.Reader` for the dataset commits. Mirrors stand at `mirrors`/<org_id>/<source_id>.git."""
 
     mirrors: Path
+    credential: Credential | None = None  # None: as anybody may
+    authorities: Path | None = field(default=None, kw_only=True)  # PEM, in place of the public ones
     allow_file: bool = field(default=False, kw_only=True)  # read paths of this machine too
     page_size: int = field(default=1000, kw_only=True)  # commits
     fetch_timeout_seconds: float = field(default=600, kw_only=True)
@@ -47,8 +56,8 @@ class GitReader:
     def begin(self, source: records.Source, cursor: records.Cursor, now: datetime) -> records.Walk:
         """Fetch the source and freeze what a walk from `cursor` has to read.
 
-        Raises SourceUnavailable when a person has to act, TransientError when the remote or the mirror is at fault, or
-        another process keeps the mirror for longer than `lock_timeout_seconds`.
+        Raises SourceUnavailable or CredentialRefused when a person has to act, TransientError when the remote or the mirror is
+        at fault, or another process keeps the mirror for longer than `lock_timeout_seconds`.
         """
         mirror = self._mirror(source)
         with mirror.locked():
@@ -83,17 +92,20 @@ class GitReader:
         if address.protocol == "file" and not self.allow_file:
             text = f"{address.url} is a path of this machine, which only `dev-hops up --git` may read"
             raise errors.SourceUnavailable(text)
+        access = git_secrets.access(self.credential, address)
         folder = self.mirrors.absolute() / str(source.org_id) / f"{source.id}.git"
         home = folder.parents[1] / ".home"
         for needed in (home, folder.parent):
             needed.mkdir(parents=True, exist_ok=True)
         config = folder.with_suffix(".config")
-        protocols = "https:ssh:file" if self.allow_file else "https:ssh"
-        variables = git_environment.variables(self.program, home=home, config=config, protocols=protocols)
+        variables = git_environment.variables(
+            self.program, home=home, config=config, protocol=address.protocol, authorities=self.authorities
+        )
         return Mirror(
             address,
             Git(self.program, folder, variables),
             silence_seconds=self.silence_timeout_seconds,
             work_seconds=self.fetch_timeout_seconds,
             lock_seconds=self.lock_timeout_seconds,
+            access=access,
         )

@@ -12,10 +12,11 @@ import tempfile
 import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from worker_app import errors
+from worker_app.secret import redacted
 
 CHUNK_BYTES = 1 << 18  # a pipe holds 64 KiB by default, so one read takes all of it
 SMALL_BYTES = 4096  # git flushes after every commit, some 200 bytes; a read for each would cost more than parsing them,
@@ -49,6 +50,17 @@ def reason_of(stderr: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Loan:
+    """What one command gets beside its environment. The secret is behind the descriptors, never in the variables."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    descriptors: tuple[int, ...] = ()  # that git inherits, under the same numbers
+
+
+NOTHING = Loan()
+
+
+@dataclass(frozen=True, slots=True)
 class Git:
     """git on one repository."""
 
@@ -56,9 +68,9 @@ class Git:
     folder: Path  # the repository; for `ls-remote` it need not exist
     environment: Mapping[str, str]
 
-    def run(self, *arguments: str, lines: Iterable[str] = (), within_seconds: float) -> bytes:
+    def run(self, *arguments: str, lines: Iterable[str] = (), within_seconds: float, loan: Loan = NOTHING) -> bytes:
         """The whole output of a command that ends within `within_seconds`. Raises as `stream` does."""
-        with closing(self.stream(*arguments, lines=lines, within_seconds=within_seconds)) as chunks:
+        with closing(self.stream(*arguments, lines=lines, within_seconds=within_seconds, loan=loan)) as chunks:
             return b"".join(chunks)
 
     def stream(
@@ -67,6 +79,7 @@ class Git:
         lines: Iterable[str] = (),
         silence_seconds: float = math.inf,
         within_seconds: float = math.inf,
+        loan: Loan = NOTHING,
     ) -> Generator[bytes, None, None]:
         """Yield the output of a command as it comes; `lines` are its standard input. Closing it ends the command.
 
@@ -84,7 +97,8 @@ class Git:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 cwd=self.environment["HOME"],
-                env=dict(self.environment),
+                env={**self.environment, **loan.variables},
+                pass_fds=loan.descriptors,
                 start_new_session=True,  # its own group: git's children end with it
             )
         try:
@@ -121,7 +135,14 @@ def _output(
                 # 0 lets other greenlets run: gevent's select does not where something is ready at once.
                 time.sleep(GATHER_SECONDS if len(piece) < SMALL_BYTES else 0)
     if status := process.wait():
-        raise GitFailed(verb, status, stderr.decode(errors="replace"))
+        raise GitFailed(verb, status, _clean(stderr))
+
+
+def _clean(stderr: bytes) -> str:
+    """What was kept of standard error, without secrets: a remote may repeat what it was sent."""
+    if len(stderr) == STDERR_BYTES:  # a line that was cut may begin in the middle of a secret
+        stderr = stderr.partition(b"\n")[2]
+    return redacted(stderr.decode(errors="replace"))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

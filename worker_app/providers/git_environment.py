@@ -35,9 +35,17 @@ def find_program() -> str:
     return program
 
 
-def variables(program: str, *, home: Path, config: Path, protocols: str) -> dict[str, str]:
-    """All that git sees of the world. `home` is an empty folder, `config` a file of ours, `protocols` as `https:ssh`."""
+def variables(
+    program: str, *, home: Path, config: Path, protocol: str, authorities: Path | None = None
+) -> dict[str, str]:
+    """All that git sees of the world, save what it is lent for one command.
+
+    `home` is an empty folder, `config` a file of ours, `protocol` the only one that is spoken, `authorities` a PEM file of those
+    that vouch for hosts in place of the public ones.
+    """
+    known = {"GIT_SSL_CAINFO": str(authorities.absolute())} if authorities else {}
     return {
+        **known,
         "PATH": os.pathsep.join((str(Path(program).parent), os.defpath)),
         "HOME": str(home),
         "LC_ALL": "C",
@@ -45,11 +53,9 @@ def variables(program: str, *, home: Path, config: Path, protocols: str) -> dict
         "GIT_CONFIG_GLOBAL": str(config),
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ALLOW_PROTOCOL": protocols,
+        "GIT_ALLOW_PROTOCOL": protocol,
         # A partial clone as a source must not make git call the remote of that clone.
         "GIT_NO_LAZY_FETCH": "1",
-        # A shared master connection would outlive git and hold its standard error open.
-        "GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ControlMaster=no -o ControlPath=none",
     }
 
 

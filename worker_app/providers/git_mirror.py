@@ -18,6 +18,7 @@ from worker_app import errors
 from worker_app.providers import git_environment, git_faults, git_folder
 from worker_app.providers.git_address import Address
 from worker_app.providers.git_command import Git, GitFailed
+from worker_app.providers.git_secrets import Access
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -37,6 +38,7 @@ class Mirror:
     silence_seconds: float  # of git in a list, of the remote before its first answer
     work_seconds: float  # for a fetch, and for a command that reads the mirror alone
     lock_seconds: float  # for another process to end its change
+    access: Access  # to the remote
 
     @contextmanager
     def locked(self, *, may_wait: bool = True) -> Iterator[None]:
@@ -72,7 +74,10 @@ class Mirror:
         shutil.rmtree(old, ignore_errors=True)
 
     def refresh(self) -> None:
-        """Bring branches and tags up to date. Raises SourceUnavailable, TransientError; GitFailed accuses the mirror."""
+        """Bring branches and tags up to date.
+
+        Raises SourceUnavailable, CredentialRefused, SettingsError, TransientError; GitFailed accuses the mirror.
+        """
         path = Path(self.address.url) if self.address.protocol == "file" else None
         if path:
             git_folder.check(path)
@@ -104,8 +109,8 @@ class Mirror:
 
     def _ask_head(self) -> str:
         command = ("ls-remote", "--symref", "--", self.address.url, "HEAD")
-        with self._judged(is_remote=True):
-            answer = self.git.run(*command, within_seconds=self.silence_seconds)
+        with self._judged(is_remote=True), self.access.lent() as loan:
+            answer = self.git.run(*command, within_seconds=self.silence_seconds, loan=loan)
         lines = (line.removeprefix("ref: ").split("\t") for line in answer.decode(errors="replace").splitlines())
         return next((name for name, *of in lines if of == ["HEAD"] and name.startswith("refs/heads/")), NO_BRANCH)
 
@@ -114,15 +119,17 @@ class Mirror:
             torn.unlink(missing_ok=True)
         # A mirror that is cut asks for the rest, which a source that was completed since then has.
         depth = "--unshallow" if _edges(git.folder) else "--update-shallow"
-        with self._judged(is_remote=False):
-            git.run(*FETCH.split(), depth, "--", self.address.url, *REFSPECS, within_seconds=self.work_seconds)
+        command = (*FETCH.split(), depth, "--", self.address.url, *REFSPECS)
+        with self._judged(is_remote=False), self.access.lent() as loan:
+            git.run(*command, within_seconds=self.work_seconds, loan=loan)
 
     @contextmanager
     def _judged(self, *, is_remote: bool) -> Iterator[None]:
         try:
             yield
         except GitFailed as failure:
-            verdict = git_faults.verdict(self.address, failure, is_remote=is_remote)
+            is_signed = self.access.credential is not None
+            verdict = git_faults.verdict(self.address, failure, is_remote=is_remote, is_signed=is_signed)
             if verdict is None:
                 raise
             raise verdict from failure

@@ -127,7 +127,7 @@ class AppSigner:
         status = None
         try:
             return self._exchange(
-                Request("installation.token", url, document={}), _JwtSigner(self._credential, self._now)
+                Request("installation.token", url, document={}), JwtSigner(self._credential, self._now)
             )
         except errors.CredentialMalformed:
             raise
@@ -156,12 +156,12 @@ class AppSigner:
         return f"GitHub at {self._key.host} gives {self._named} no token ({status}): {reason}"
 
 
-class _JwtSigner:
-    """Signs as an App itself, by a JWT of ten minutes, which is good for asking for tokens and little else."""
+class JwtSigner:
+    """Signs as an App itself, by a JWT of ten minutes, which is good for asking about its installations and for tokens."""
 
     generation = "app"
 
-    def __init__(self, credential: GitHubApp, now: Callable[[], float]) -> None:
+    def __init__(self, credential: GitHubApp, now: Callable[[], float] = time.time) -> None:
         self._credential = credential
         self._now = now
 
@@ -182,7 +182,10 @@ class _JwtSigner:
 
 
 def signer(credential: Credential | None, org_id: UUID, *, tokens: InstallationTokens, exchange: Exchange) -> Signer:
-    """Who signs the requests of a batch for an organisation; without a credential nobody does."""
+    """Who signs the requests of a batch for an organisation; without a credential nobody does.
+
+    Raises CredentialRefused for a credential of another provider.
+    """
     match credential:
         case None:
             return AnonymousSigner()
@@ -190,6 +193,9 @@ def signer(credential: Credential | None, org_id: UUID, *, tokens: InstallationT
             return TokenSigner(credential)
         case GitHubApp():
             return AppSigner(credential, org_id, tokens=tokens, exchange=exchange)
+    raise errors.CredentialRefused(
+        f"a {credential.kind} for {credential.host} signs nothing that GitHub takes: give the source a credential of github"
+    )
 
 
 def _bearer(secret: Secret) -> dict[str, str]:

@@ -9,7 +9,7 @@ https://docs.github.com/en/authentication/authenticating-with-single-sign-on
 import re
 from collections.abc import Mapping
 
-from worker_app import errors
+from worker_app import errors, secret
 from worker_app.providers.client import Answer
 
 EVIDENCE_HEADERS = ("Date", "X-GitHub-SSO", "X-GitHub-Request-Id", "X-OAuth-Scopes", "X-Accepted-OAuth-Scopes",
@@ -112,5 +112,5 @@ def _unavailable(answer: Answer, full_name: str, reason: str, state: str = "inac
 
 
 def plain(text: str, most: int = REASON_LENGTH) -> str:
-    """The beginning of what GitHub says, as a message may hold it: printable, on one line, without what looks like a token."""
-    return "".join(letter if letter.isprintable() else " " for letter in TOKEN.sub("***", text)[:most])
+    """The beginning of what GitHub says, as a message may hold it: printable, on one line, without a secret, whole or cut."""
+    return "".join(letter if letter.isprintable() else " " for letter in TOKEN.sub("***", secret.redacted(text))[:most])

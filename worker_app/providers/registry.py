@@ -38,6 +38,8 @@ class Provider:
     reader: Callable[[Connections, Source, str, Patience], Reader]  # (…, dataset, …); raises CredentialRefused
     # (connections, caller, what was named) -> one source, or all of an account; None: the name tells it all
     find: Callable[[Connections, Caller, Named], Iterator[Found]] | None = None
+    # (external_name, kind of the credential or None); raises UsageError where the one is not read with the other
+    check_kind: Callable[[str, str | None], None] = lambda _, __: None
     buckets: Mapping[str, str] = field(default_factory=dict)  # dataset -> bucket of the gate; none: it has no gate
 
 
@@ -46,10 +48,16 @@ def _git_named(name: str) -> Named:
     return Named(host, shown, ext_id)
 
 
-def _git_reader(connections: Connections, _: Source, dataset: str, __: Patience) -> Reader:
+def _git_reader(connections: Connections, source: Source, dataset: str, _: Patience) -> Reader:
     assert dataset == "commits"
     settings = connections.settings
-    return git.GitReader(settings.git_mirrors_dir, allow_file=settings.git_allow_file)
+    caller = Caller(source.org_id, source.host, source.credential_id, stamp=source.stamp)
+    return git.GitReader(
+        settings.git_mirrors_dir,
+        connections.credential(caller),
+        authorities=settings.provider_ca_bundle,
+        allow_file=settings.git_allow_file,
+    )
 
 
 def _github_named(name: str) -> Named:
@@ -70,7 +78,7 @@ def _github_find(connections: Connections, caller: Caller, named: Named) -> Iter
 
 
 def _github_reader(connections: Connections, source: Source, dataset: str, patience: Patience) -> Reader:
-    caller = Caller(source.org_id, source.host, source.credential_id, patience=patience)
+    caller = Caller(source.org_id, source.host, source.credential_id, patience=patience, stamp=source.stamp)
     client, api = connections.github(caller)
     return github.GitHubReader(client, api, dataset)
 
@@ -78,7 +86,7 @@ def _github_reader(connections: Connections, source: Source, dataset: str, patie
 GRAPHQL_DATASETS = frozenset({"commits", "pull_requests"})
 
 PROVIDERS: Mapping[str, Provider] = {
-    "git": Provider(datasets=("commits",), named=_git_named, reader=_git_reader),
+    "git": Provider(datasets=("commits",), named=_git_named, reader=_git_reader, check_kind=git.check_kind),
     "github": Provider(
         datasets=github.DATASETS,
         named=_github_named,

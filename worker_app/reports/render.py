@@ -18,7 +18,8 @@ from worker_app.jobs import Run, RunState
 from worker_app.reports import period, sync_health, sync_health_text
 from worker_app.reports.period import Period
 from worker_app.reports.sync_health import Activity, Facts
-from worker_app.store import metrics, reports, runs, sources
+from worker_app.store import reports, runs, sources
+from worker_app.store.metrics import MetricSink
 from worker_app.store.postgres import Postgres, Transaction, now
 from worker_app.store.reports import NewOutput, Output
 from worker_app.store.sources import Org
@@ -38,35 +39,35 @@ class Draft:
     input_watermark: datetime | None
 
 
-def _sync_health(tx: Transaction, org: Org, days: Period) -> Draft:
+def _sync_health(tx: Transaction, sink: MetricSink, org: Org, days: Period) -> Draft:
     facts = Facts(
         org=org,
         period=days,
         datasets=reports.datasets(tx, org.id, days.start, days.as_of),
         faults=reports.faults(tx, org.id),
-        now=_activity(tx, org, days),
-        before=_activity(tx, org, days.before()),
+        now=_activity(tx, sink, org, days),
+        before=_activity(tx, sink, org, days.before()),
     )
     content = sync_health.content(facts)
     return Draft(sync_health_text.text(content), sync_health.document(content), content.input_watermark)
 
 
-def _activity(tx: Transaction, org: Org, days: Period) -> Activity:
+def _activity(tx: Transaction, sink: MetricSink, org: Org, days: Period) -> Activity:
     span = org.id, days.start, days.as_of
     return Activity(
         runs=reports.run_counts(tx, *span),
         batches=reports.batch_counts(tx, *span),
         slots=reports.slot_counts(tx, *span),
-        rows=metrics.read(tx, org.id, grain="org", start=days.first, end=days.last),
+        rows=sink.read(tx, org.id, grain="org", start=days.first, end=days.last),
     )
 
 
-TEMPLATES: Mapping[str, Callable[[Transaction, Org, Period], Draft]] = dict(
+TEMPLATES: Mapping[str, Callable[[Transaction, MetricSink, Org, Period], Draft]] = dict(
     zip(jobs.REPORT_TEMPLATES, (_sync_health,), strict=True)
 )
 
 
-def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int) -> RunState | None:
+def run(postgres: Postgres, sink: MetricSink, run_id: UUID, *, lease_seconds: int) -> RunState | None:
     """Render what the run's schedule asks for and close the run: succeeded, or failed with what is wrong with the order.
 
     None: a duplicate message, a closed or an unknown run. Raises LeaseLost when another worker took the run over.
@@ -83,7 +84,7 @@ def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int) -> RunState | N
 
     with lease.kept(renew, lease_seconds):
         try:
-            output = _render_run(postgres, claimed)
+            output = _render_run(postgres, sink, claimed)
         except errors.PermanentError as error:
             return _fail(postgres, claimed, owner, error)
         with postgres.transaction() as tx:
@@ -95,7 +96,12 @@ def run(postgres: Postgres, run_id: UUID, *, lease_seconds: int) -> RunState | N
 
 
 def by_hand(
-    postgres: Postgres, org_name: str | None, template: str, first: date | None = None, last: date | None = None
+    postgres: Postgres,
+    sink: MetricSink,
+    org_name: str | None,
+    template: str,
+    first: date | None = None,
+    last: date | None = None,
 ) -> Output:
     """Render any period at once and store it; the same period again takes the place of the one before.
 
@@ -106,7 +112,7 @@ def by_hand(
         reports.snapshot(tx)
         org = sources.org(tx, org_name)
         days = period.between(first, last, ZoneInfo(org.tz), now(tx))
-        draft = TEMPLATES[template](tx, org, days)
+        draft = TEMPLATES[template](tx, sink, org, days)
     key = uuid5(jobs.NAMESPACE, f"{org.id}|report|{template}|{days.first}|{days.last}")
     with postgres.transaction() as tx:
         reports.write(tx, _output(org.id, key, None, template, days, draft))
@@ -144,7 +150,7 @@ def check_params(params: object) -> tuple[str, int]:
     return template, count
 
 
-def _render_run(postgres: Postgres, claimed: Run) -> NewOutput:
+def _render_run(postgres: Postgres, sink: MetricSink, claimed: Run) -> NewOutput:
     with postgres.transaction() as tx:
         reports.snapshot(tx)
         order, org = reports.order(tx, claimed.id), sources.org(tx, claimed.org_id)
@@ -155,7 +161,7 @@ def _render_run(postgres: Postgres, claimed: Run) -> NewOutput:
             )
         template, count = check_params(order.params)
         days = period.last_days(order.slot, ZoneInfo(org.tz), count)
-        draft = TEMPLATES[template](tx, org, days)
+        draft = TEMPLATES[template](tx, sink, org, days)
     return _output(org.id, output_id(claimed.id), claimed.job_id, template, days, draft)
 
 

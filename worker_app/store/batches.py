@@ -3,14 +3,15 @@
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 
-from worker_app import errors
+from worker_app import errors, jobs
 from worker_app.jobs import Batch, BatchEnd, BatchState, WaitingBatch
-from worker_app.records import Page
-from worker_app.store import runs
+from worker_app.records import CredentialStamp, Page
+from worker_app.store import run_credentials, runs, told
 from worker_app.store.postgres import Transaction, statement
 
 REFUSED_SECONDS = 15  # a batch that may not run beside another one lets those in that may
@@ -42,6 +43,7 @@ def claim(tx: Transaction, batch_id: UUID, owner: UUID, *, lease_seconds: int, c
         statement("claim_batch"), {"batch_id": batch_id, "owner": owner, "lease_seconds": lease_seconds, "cap": cap}
     ).one_or_none()
     if row is not None:
+        credential_id, stamp = _credential(tx, row)
         return Batch(
             id=row.id,
             run_id=row.run_id,
@@ -57,6 +59,8 @@ def claim(tx: Transaction, batch_id: UUID, owner: UUID, *, lease_seconds: int, c
             is_over=row.is_over,
             incomplete_reason=row.incomplete_reason,
             is_cancelled=row.is_cancelled,
+            credential_id=credential_id,
+            stamp=stamp,
         )
     refused = tx.execute(
         text(
@@ -112,7 +116,7 @@ def checkpoint(tx: Transaction, batch: Batch, page: Page, lease_seconds: int) ->
             "is_over": page.next is None,
             "records": page.counted,
             "replaced": page.replaced_bytes,
-            "incomplete_reason": None if page.complete else page.reason or "a page was cut",
+            "incomplete_reason": None if page.complete else told.text(page.reason or "a page was cut"),
             "lease_seconds": lease_seconds,
         },
     ).one_or_none()
@@ -199,9 +203,9 @@ def _give_back(
             "state": state.value,
             "wait_seconds": wait_seconds,
             "spent": int(is_fault),
-            "error": error,
+            "error": told.text(error),
             "error_class": error_class,
-            "defer_reason": None if defer_reason is None else json.dumps(defer_reason),
+            "defer_reason": told.document(defer_reason),
         },
     ).one()
     return bool(row.given)
@@ -216,9 +220,9 @@ def close(tx: Transaction, batch_id: UUID, owner: UUID, end: BatchEnd) -> bool:
             "owner": owner,
             "state": end.state.value,
             "complete": end.is_complete,
-            "incomplete_reason": end.incomplete_reason,
+            "incomplete_reason": told.text(end.incomplete_reason),
             "error_class": end.error_class,
-            "error": end.error,
+            "error": told.text(end.error),
         },
     ).one()
     return bool(row.closed)
@@ -243,6 +247,14 @@ def unclaimed(tx: Transaction, keys: Collection[tuple[UUID, str, str]]) -> list[
         "hosts": [host for _, _, host in keys],
     }
     return [Unclaimed(**row) for row in tx.execute(statement("unclaimed_batches"), given).mappings()]
+
+
+def _credential(tx: Transaction, row: Row[Any]) -> tuple[UUID | None, CredentialStamp | None]:
+    """What a batch that was just claimed was planned with."""
+    is_stamped = row.credential_id == jobs.NO_CREDENTIAL or row.version is not None
+    if not is_stamped:
+        return run_credentials.adopt(tx, row.run_id, row.id)
+    return run_credentials.planned(row.credential_id, row.version, row.fingerprint)
 
 
 def _require(changed: int, batch: Batch) -> None:

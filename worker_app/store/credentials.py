@@ -38,7 +38,9 @@ class Row:
     place: Place
     name: str
     sealed: Sealed
+    fingerprint: bytes
     state: str  # active, superseded, revoked
+    has_current: bool  # some version of this credential is active
     use_is_due: bool  # its last use was noted more than an hour ago
 
 
@@ -50,7 +52,7 @@ def find(tx: Transaction, org_id: UUID, credential_id: UUID, version: int | None
         return None
     place = Place(row.org_id, row.provider, row.host, row.id, row.version)
     sealed = Sealed(row.key_id, bytes(row.wrapped_dek), bytes(row.ciphertext))
-    return Row(place, row.name, sealed, row.state, row.use_is_due)
+    return Row(place, row.name, sealed, bytes(row.fingerprint), row.state, row.has_current, row.use_is_due)
 
 
 def note_use(tx: Transaction, place: Place) -> None:
@@ -152,3 +154,15 @@ def add(
 def erase(tx: Transaction, item: Entry) -> None:
     """Erase every version of a credential: what uses it is refused from now on."""
     tx.execute(statement("erase_credential"), {"id": item.id, "org_id": item.org_id})
+
+
+def erase_before(tx: Transaction, place: Place) -> None:
+    """Erase the versions before this one: the open runs that hold them are refused from now on."""
+    tx.execute(
+        statement("erase_old_versions"), {"id": place.credential_id, "org_id": place.org_id, "version": place.version}
+    )
+
+
+def erase_unheld(tx: Transaction) -> int:
+    """Erase the superseded versions that no open run was planned with; returns how many."""
+    return tx.execute(statement("erase_unheld_versions")).rowcount

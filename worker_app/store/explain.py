@@ -48,6 +48,16 @@ class Rival:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedCredential:
+    """The version of a credential that a run was planned with."""
+
+    name: str
+    host: str
+    version: int
+    state: str  # active, superseded, revoked
+
+
+@dataclass(frozen=True, slots=True)
 class BatchFacts:
     """One batch."""
 
@@ -81,6 +91,7 @@ class BatchFacts:
     deadline_at: datetime  # of its run
     owed: Owed | None
     rival: Rival | None
+    credential: PlannedCredential | None = None  # None: it is read without one, or nothing was noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +136,7 @@ class RunFacts:
     counts: dict[str, int]  # of all its batches: state -> batches
     batches: tuple[BatchFacts, ...]  # the open ones
     place: Place | None  # None: of no provider
+    credentials: tuple[PlannedCredential, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +238,9 @@ def run(tx: Transaction, run_id: UUID) -> RunFacts | None:
         counts={row.state: row.n for row in counts},
         batches=_batches(tx, run_id=run_id),
         place=None if row["provider"] is None else place(tx, row["org_id"], row["provider"]),
+        credentials=tuple(
+            PlannedCredential(*item) for item in tx.execute(statement("explain_credentials"), {"run_id": run_id})
+        ),
     )
 
 
@@ -256,8 +271,14 @@ def _batches(tx: Transaction, run_id: UUID | None = None, batch_id: UUID | None 
 
 def _batch(values: dict[str, Any]) -> BatchFacts:
     other = values.pop("rival_id"), values.pop("rival_run_id"), values.pop("rival_until")
+    planned = tuple(values.pop(f"credential_{name}") for name in ("name", "host", "version", "state"))
     owed = _owed(values)
-    return BatchFacts(**values, owed=owed, rival=None if other[0] is None else Rival(*other))
+    return BatchFacts(
+        **values,
+        owed=owed,
+        rival=None if other[0] is None else Rival(*other),
+        credential=None if planned[0] is None else PlannedCredential(*planned),
+    )
 
 
 def _owed(values: dict[str, Any]) -> Owed | None:

@@ -1,9 +1,13 @@
-"""The metrics sink in Postgres: what was computed for a day replaces what that day had before."""
+"""Metrics as rows, the days that wait to be computed, and the contract of the store that keeps what was computed.
 
-import json
-from collections.abc import Sequence
+The sink is Postgres unless a ClickHouse is configured. Which days wait is in Postgres in either case, so that nothing that was
+touched is forgotten while the sink is away.
+"""
+
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Protocol
 from uuid import UUID
 
 from sqlalchemy import text
@@ -26,7 +30,7 @@ class MetricRow:
     n: int  # sample size
     coverage: float  # 0 to 1: share of the grain's sources read completely after the end of the day
     input_watermark: datetime | None  # the oldest of their cursors, aware UTC
-    computed_at: datetime | None = None  # set by the sink, database clock
+    computed_at: datetime | None = None  # set by the sink: Postgres's clock, milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,44 @@ class TouchedDay:
 
     day: date
     revision: int  # grows with every change; the computation that read it clears it only if it did not grow
+
+
+class MetricSink(Protocol):
+    """Where computed numbers are kept: one row a key (organisation, metric, grain, grain id, day, definition).
+
+    `tx` is a transaction of Postgres, whichever store it is: it gives the clock and the snapshot. Methods raise StoreAway where
+    another try helps.
+    """
+
+    def replace(
+        self, tx: Transaction, org_id: UUID, metrics: Sequence[str], days: Sequence[date], rows: Sequence[MetricRow]
+    ) -> None:
+        """Make `rows` all there is of `metrics` on `days`. The caller holds `lock_org`.
+
+        A key that had a value before and has no evidence now gets value NULL, num, den and n 0. `computed_at` is later than any
+        of these days before. The same call again changes nothing else.
+        """
+        ...
+
+    def read(
+        self,
+        tx: Transaction,
+        org_id: UUID,
+        *,
+        metrics: Sequence[str] = (),
+        grain: str | None = None,
+        start: date | None = None,
+        end: date | None = None,
+    ) -> list[MetricRow]:
+        """The rows of an organisation, by metric, grain, grain id, day and definition; `end` is included.
+
+        All metrics, grains and days unless named. Texts are ordered by their bytes in UTF-8.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back what is open."""
+        ...
 
 
 def touched_days(tx: Transaction, org_id: UUID, limit: int) -> list[TouchedDay]:
@@ -46,6 +88,23 @@ def touched_days(tx: Transaction, org_id: UUID, limit: int) -> list[TouchedDay]:
     return [TouchedDay(row.day, row.revision) for row in rows]
 
 
+def clear_touched(tx: Transaction, org_id: UUID, days: Sequence[TouchedDay]) -> None:
+    """Forget days that are computed; one that was touched again meanwhile stays."""
+    given = {"org_id": org_id, "days": [item.day for item in days], "revisions": [item.revision for item in days]}
+    tx.execute(statement("clear_touched_days"), given)
+
+
+def note_coverage(tx: Transaction, org_id: UUID, days: Sequence[date], uncovered: Collection[date]) -> None:
+    """Remember which of the days that were computed were `uncovered`, so that they are computed again once they are read."""
+    tx.execute(statement("note_coverage"), {"org_id": org_id, "days": list(days), "uncovered": sorted(uncovered)})
+
+
+def touch_recorded(tx: Transaction, org_id: UUID, start: date | None = None, end: date | None = None) -> int:
+    """Let every day that has records be computed anew, `start` and `end` included; returns how many days."""
+    given = {"org_id": org_id, "start": start, "end": end}
+    return len(tx.execute(statement("touch_recorded_days"), given).all())
+
+
 def lock_org(tx: Transaction, org_id: UUID) -> bool:
     """Try to be the one writer of an organisation's metrics until the transaction ends; False while another one is."""
     taken: bool = tx.execute(
@@ -53,61 +112,3 @@ def lock_org(tx: Transaction, org_id: UUID) -> bool:
         {"org_id": org_id},
     ).scalar_one()
     return taken
-
-
-def replace_days(
-    tx: Transaction, org_id: UUID, metrics: Sequence[str], days: Sequence[TouchedDay], rows: Sequence[MetricRow]
-) -> None:
-    """Write `rows` as all there is of `metrics` on `days`, and clear the days that nothing has touched meanwhile.
-
-    A key that had a value before and has no evidence now gets value NULL, num, den and n 0. The caller holds `lock_org`.
-    """
-    tx.execute(
-        statement("replace_metric_days"),
-        {
-            "org_id": org_id,
-            "metrics": list(metrics),
-            "days": [item.day for item in days],
-            "revisions": [item.revision for item in days],
-            "rows": json.dumps([_document(row) for row in rows]),
-        },
-    )
-
-
-def read(
-    tx: Transaction,
-    org_id: UUID,
-    *,
-    metrics: Sequence[str] = (),
-    grain: str | None = None,
-    start: date | None = None,
-    end: date | None = None,
-) -> list[MetricRow]:
-    """The rows of an organisation, by metric, grain and day; all metrics, grains and days unless named. `end` is included."""
-    found = tx.execute(
-        text(
-            "SELECT metric, definition_v, grain, grain_id, day, value, num, den, n, coverage, input_watermark, computed_at "
-            "FROM metric_daily WHERE org_id = :org_id "
-            "AND (CAST(:metrics AS text[]) = '{}' OR metric = ANY (CAST(:metrics AS text[]))) "
-            "AND (CAST(:grain AS text) IS NULL OR grain = :grain) AND (CAST(:start AS date) IS NULL OR day >= :start) "
-            "AND (CAST(:end AS date) IS NULL OR day <= :end) ORDER BY metric, grain, grain_id, day, definition_v"
-        ),
-        {"org_id": org_id, "metrics": list(metrics), "grain": grain, "start": start, "end": end},
-    )
-    return [MetricRow(*row) for row in found]
-
-
-def _document(row: MetricRow) -> dict[str, object]:
-    return {
-        "metric": row.metric,
-        "definition_v": row.definition_v,
-        "grain": row.grain,
-        "grain_id": row.grain_id,
-        "day": row.day.isoformat(),
-        "value": row.value,
-        "num": row.num,
-        "den": row.den,
-        "n": row.n,
-        "coverage": row.coverage,
-        "input_watermark": row.input_watermark.isoformat() if row.input_watermark else None,
-    }

@@ -22,7 +22,7 @@ def exchange(tx: Transaction, token: UUID, published: Sequence[int], held_queues
     """Forget the published ids that `token` still holds, and take up to 25 due messages for 30 seconds, none for held queues."""
     given = {"token": token, "published": list(published), "held": list(held_queues)}
     rows = tx.execute(statement("exchange_messages"), given)
-    return [Message(row.id, row.dedupe, row.task, row.queue, row.kwargs, row.age) for row in rows]
+    return [Message(row.id, row.dedupe, row.task, row.queue, row.kwargs, row.age, row.org_id) for row in rows]
 
 
 def delete(tx: Transaction, token: UUID, ids: Sequence[int]) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from worker_app import errors, jobs
 from worker_app.jobs import NewBatch, Run, RunState
-from worker_app.store import postgres
+from worker_app.store import postgres, run_credentials, told
 from worker_app.store.postgres import Transaction, statement
 
 ADD_TRIES = 3  # the active run may end between the refusal and the look at it
@@ -148,7 +148,7 @@ def lock_cap(tx: Transaction, org_id: UUID, provider: str) -> None:
 
 
 def plan(tx: Transaction, run: Run, owner: UUID, batches: Sequence[NewBatch], cap: int) -> int:
-    """Write a run's batches and release as many as the cap allows; returns how many messages are owed.
+    """Write a run's batches, stamp their credentials, release as many as the cap allows; returns how many messages are owed.
 
     The caller holds the cap key. Raises LeaseLost when another owner plans this run. A run without batches is finished next,
     one that was cancelled meanwhile gets none.
@@ -177,8 +177,10 @@ def plan(tx: Transaction, run: Run, owner: UUID, batches: Sequence[NewBatch], ca
             "starts": [batch.window_start for batch in batches],
             "ends": [batch.window_end for batch in batches],
             "queues": [batch.queue for batch in batches],
+            "no_credential": jobs.NO_CREDENTIAL,
         },
     )
+    run_credentials.stamp(tx, run.id)
     state = tx.execute(
         statement("start_run"),
         {"id": run.id, "total": len(batches)},
@@ -199,11 +201,13 @@ def finish(tx: Transaction, run: Run, owner: UUID) -> RunState:
     row = tx.execute(statement("finish_run"), {"id": run.id, "owner": owner}).one_or_none()
     if row is None:
         raise errors.LeaseLost(f"run {run.id} is finished by another worker")
-    tx.execute(
-        statement("mint_metrics_run"),
-        {"id": jobs.metrics_run_id(run.id, row.retries), "org_id": run.org_id, "trigger": run.trigger},
-    )
+    add_metrics(tx, run.org_id, jobs.metrics_run_id(run.id, row.retries), run.trigger)
     return RunState(row.state)
+
+
+def add_metrics(tx: Transaction, org_id: UUID, run_id: UUID, trigger: str) -> None:
+    """A run that computes what was touched of an organisation, with its message. The same id twice is one run."""
+    tx.execute(statement("mint_metrics_run"), {"id": run_id, "org_id": org_id, "trigger": trigger})
 
 
 def close(
@@ -220,7 +224,7 @@ def close(
             "UPDATE sync_runs SET state = :state, lease_owner = NULL, lease_until = NULL, finished_at = now(), error = :error, "
             "error_class = :error_class WHERE id = :id AND lease_owner = :owner"
         ),
-        {"id": run_id, "owner": owner, "state": state.value, "error": error, "error_class": error_class},
+        {"id": run_id, "owner": owner, "state": state.value, "error": told.text(error), "error_class": error_class},
     )
     return done.rowcount == 1
 
@@ -245,6 +249,7 @@ def cancel(tx: Transaction, run_id: UUID, cap: int) -> Cancelled:
 def retry(tx: Transaction, run_id: UUID, cap: int) -> int:
     """Open a closed run again for what failed of it; returns how many batches. A run without batches begins anew: 0.
 
+    What is opened again is read with the credential that its source has now, in the newest version.
     Raises Conflict where the run is open, has nothing that failed, or another run of the same job or source is active.
     """
     place = _place(tx, run_id)
@@ -258,11 +263,12 @@ def retry(tx: Transaction, run_id: UUID, cap: int) -> int:
         raise errors.Conflict(f"run {active} is active in its place; watch it with `dev-hops runs watch {active}`")
     try:
         with postgres.refusable(tx):
-            row = tx.execute(statement("retry_run"), {"id": run_id}).one_or_none()
+            row = tx.execute(statement("retry_run"), {"id": run_id, "no_credential": jobs.NO_CREDENTIAL}).one_or_none()
     except errors.RowRefused:
         raise errors.Conflict(f"another run became active in place of {run_id}; try again when it is over") from None
     if row is None:
         raise errors.Conflict(f"run {run_id} is {state}: nothing of it failed; start a new one with `dev-hops sync`")
+    run_credentials.stamp(tx, run_id)
     release(tx, place.org_id, place.provider, cap)
     return int(row.reopened)
 

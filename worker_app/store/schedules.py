@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from worker_app import errors, jobs
 from worker_app.jobs import DueJob, Slot
-from worker_app.store import postgres
+from worker_app.store import postgres, told
 from worker_app.store.postgres import Transaction, statement
 
 CLAIM_SIZE = 200  # jobs per transaction: small enough that the longest stays under 250 ms
@@ -150,7 +150,7 @@ def quarantine(tx: Transaction, job_id: UUID, fault: str) -> None:
             "quarantined_until = now() + least(interval '5 minutes' * power(2, least(fault_count, 12)), interval '24 hours') "
             "WHERE id = :id"
         ),
-        {"id": job_id, "fault": fault},
+        {"id": job_id, "fault": told.text(fault)},
     )
 
 

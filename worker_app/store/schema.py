@@ -1,6 +1,6 @@
 """The ledger of schema changes, and the lock that makes the migration job one of a kind. One ledger for both stores."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -38,27 +38,86 @@ class Ledger:
     needs: int  # the oldest program number that may use what is newer than :code, 0 where nothing is newer
 
 
-def read(tx: Transaction, store: str, code: int) -> Ledger:
-    """The state of `store` as seen by a program whose newest step is `code`. A missing ledger counts as empty."""
-    if tx.execute(text("SELECT to_regclass('schema_ledger')")).scalar_one() is None:
-        return Ledger(have=0, in_progress=False, needs=0)
-    row = tx.execute(
-        text(
-            "SELECT coalesce(max(number) FILTER (WHERE state = 'finished'), 0) AS have, "
-            "coalesce(bool_or(state = 'started'), false) AS in_progress, "
-            "coalesce(max(compatible_from) FILTER (WHERE number > :code), 0) AS needs FROM schema_ledger WHERE store = :store"
-        ),
-        {"store": store, "code": code},
-    ).one()
-    return Ledger(have=row.have, in_progress=row.in_progress, needs=row.needs)
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """A session for which another one waits."""
+
+    pid: int  # 0: a prepared transaction, which belongs to no session
+    application_name: str
+    state: str  # as in pg_stat_activity: active, idle in transaction
+    seconds: float  # since its transaction began
+
+
+# The state of each store as seen by a program whose newest step is `code`, in one read of the ledger.
+READ = text("""
+SELECT known.store, coalesce(max(number) FILTER (WHERE state = 'finished'), 0) AS have,
+       coalesce(bool_or(state = 'started'), false) AS in_progress,
+       coalesce(max(compatible_from) FILTER (WHERE number > known.code), 0) AS needs
+FROM unnest(CAST(:stores AS text[]), CAST(:codes AS integer[])) AS known (store, code)
+LEFT JOIN schema_ledger USING (store) GROUP BY known.store
+""")
+
+# Whom session `pid` waits for; it takes the lock tables of the server for a moment, so it is asked seldom.
+BLOCKERS = text("""
+SELECT waited.pid, coalesce(application_name, '') AS application_name, coalesce(state, 'prepared transaction') AS state,
+       coalesce(extract(epoch FROM clock_timestamp() - xact_start), 0) AS seconds
+FROM unnest(pg_blocking_pids(:pid)) AS waited (pid) LEFT JOIN pg_stat_activity USING (pid) ORDER BY seconds DESC
+""")
+
+
+def read(tx: Transaction, codes: Mapping[str, int]) -> dict[str, Ledger]:
+    """The state of each store in `codes`, which holds the newest step of the program that asks. No ledger counts as empty."""
+    if not _is_there(tx, "schema_ledger"):
+        return {store: Ledger(have=0, in_progress=False, needs=0) for store in codes}
+    rows = tx.execute(READ, {"stores": list(codes), "codes": list(codes.values())})
+    return {row.store: Ledger(have=row.have, in_progress=row.in_progress, needs=row.needs) for row in rows}
 
 
 def checksums(tx: Transaction, store: str) -> dict[int, bytes]:
-    """The checksum of every applied step by number; empty where there is no ledger."""
-    if tx.execute(text("SELECT to_regclass('schema_ledger')")).scalar_one() is None:
+    """The checksum of every finished step by number; empty where there is no ledger."""
+    if not _is_there(tx, "schema_ledger"):
         return {}
-    rows = tx.execute(text("SELECT number, checksum FROM schema_ledger WHERE store = :store"), {"store": store})
+    rows = tx.execute(
+        text("SELECT number, checksum FROM schema_ledger WHERE store = :store AND state = 'finished'"), {"store": store}
+    )
     return {row.number: bytes(row.checksum) for row in rows}
+
+
+def is_started(tx: Transaction, store: str, number: int) -> bool:
+    """Whether a job is in this step, or was killed in it."""
+    found = tx.execute(
+        text("SELECT 1 FROM schema_ledger WHERE store = :store AND number = :number AND state = 'started'"),
+        {"store": store, "number": number},
+    )
+    return found.one_or_none() is not None
+
+
+def alembic_number(tx: Transaction) -> int:
+    """The revision that Alembic's own table names; 0 where it names none."""
+    if not _is_there(tx, "alembic_version"):
+        return 0
+    return int(tx.execute(text("SELECT max(version_num) FROM alembic_version")).scalar_one() or 0)
+
+
+def invalid_indexes(tx: Transaction) -> list[str]:
+    """Indexes of this schema whose concurrent build did not end."""
+    rows = tx.execute(
+        text(
+            "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
+            "WHERE NOT indisvalid AND relnamespace = current_schema()::regnamespace ORDER BY relname"
+        )
+    )
+    return list(rows.scalars())
+
+
+def blockers(connection: Connection, pid: int) -> list[Blocker]:
+    """The sessions for which session `pid` waits now, the oldest transaction first; none when it waits for nobody."""
+    rows = connection.execute(BLOCKERS, {"pid": pid})
+    return [Blocker(row.pid, row.application_name, row.state, float(row.seconds)) for row in rows]
+
+
+def _is_there(tx: Transaction, table: str) -> bool:
+    return tx.execute(text("SELECT to_regclass(:name)"), {"name": table}).scalar_one() is not None
 
 
 @contextmanager
@@ -69,7 +128,12 @@ def migration_lock(engine: Engine) -> Iterator[bool]:
     concurrently waits for ever.
     """
     with engine.connect() as plain, plain.execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("SET statement_timeout = 0"))
+        # A server that ends idle sessions would end the lock with this one. Versions before 14 have no such setting.
+        connection.execute(
+            text(
+                "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('statement_timeout', 'idle_session_timeout')"
+            )
+        )
         taken = connection.execute(
             text("SELECT pg_try_advisory_lock(hashtextextended('dev-hops/migrate', 0))")
         ).scalar_one()

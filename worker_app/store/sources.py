@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from worker_app import errors
 from worker_app.records import Cursor, Source, Walk
+from worker_app.store import told
 from worker_app.store.postgres import Transaction, statement
 
 DISABLED_DAYS = 7  # so long a dataset that its provider has switched off is not asked again
@@ -24,6 +25,15 @@ class Org:
     id: UUID
     name: str
     tz: str  # IANA name
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A source whose credential was removed."""
+
+    org: str
+    external_name: str
+    credential: str  # its name; its id where there is no row of it
 
 
 def add_org(tx: Transaction, name: str, tz: str) -> Org:
@@ -103,6 +113,11 @@ def sources(
     return [Source(*row) for row in rows]
 
 
+def without_their_credential(tx: Transaction) -> list[Orphan]:
+    """The sources that name a credential of which no version can be used, by organisation and name."""
+    return [Orphan(*row) for row in tx.execute(statement("sources_without_credential"))]
+
+
 def source(tx: Transaction, name_or_id: str, org_id: UUID | None = None) -> Source:
     """The source with this id, name or unambiguous end of a name. Raises UsageError when none or several fit."""
     every = sources(tx, org_id)
@@ -150,7 +165,7 @@ def set_state(
 ) -> None:
     """Write what the source proved to be, and what its provider said to that; `state_since` moves only when the state does.
 
-    `evidence` holds no secret; what Postgres takes in no text, U+0000 and lone surrogates, is replaced.
+    What either holds of a secret is redacted; what Postgres takes in no text, U+0000 and lone surrogates, is replaced.
     """
     tx.execute(
         text(
@@ -162,18 +177,10 @@ def set_state(
             "org_id": org_id,
             "id": source_id,
             "state": state,
-            "reason": reason,
-            "evidence": None if evidence is None else json.dumps(_storable(evidence)),
+            "reason": told.text(reason),
+            "evidence": told.document(evidence),
         },
     )
-
-
-def _storable(value: object) -> object:
-    if isinstance(value, str):
-        return value.replace("\0", "?").encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, Mapping):
-        return {str(_storable(name)): _storable(item) for name, item in value.items()}
-    return [_storable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def cursor(tx: Transaction, org_id: UUID, source_id: UUID, dataset: str) -> Cursor:
@@ -198,7 +205,7 @@ def move_cursor(tx: Transaction, org_id: UUID, source_id: UUID, dataset: str, wa
 
 def disable_dataset(tx: Transaction, org_id: UUID, source_id: UUID, dataset: str, reason: str) -> None:
     """Write that the provider has this dataset of the source switched off; its cursor stays, the next complete walk ends it."""
-    given = {"org_id": org_id, "source_id": source_id, "dataset": dataset, "reason": reason}
+    given = {"org_id": org_id, "source_id": source_id, "dataset": dataset, "reason": told.text(reason)}
     tx.execute(statement("disable_dataset"), given)
 
 

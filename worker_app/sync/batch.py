@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -22,7 +22,6 @@ from worker_app.store import batches, records, runs, sources
 from worker_app.store.postgres import Postgres
 from worker_app.sync import deferral, lease
 
-ERROR_LENGTH = 2000  # characters of a message that are stored
 PATIENCE_SHARE = 0.1  # of the time that is left to a batch may be slept for one request
 
 # (source, dataset, seconds that one request may sleep) -> who reads it; raises CredentialRefused
@@ -151,13 +150,14 @@ class _Work:
         return max(0.0, (self.deadline - time.monotonic()) * PATIENCE_SHARE)
 
     def _source(self) -> tuple[Source, Cursor]:
+        """The source with the credential that the batch was planned with, and where its last walk ended."""
         batch = self.batch
         with self.postgres.transaction() as tx:
             found = sources.sources(tx, batch.org_id, ids=[batch.source_id])
             cursor = sources.cursor(tx, batch.org_id, batch.source_id, batch.dataset)
         if not found:
             raise errors.UsageError("the source was removed while its batch waited")
-        return found[0], cursor
+        return replace(found[0], credential_id=batch.credential_id, stamp=batch.stamp), cursor
 
     def _frame(self, reader: Reader, source: Source, cursor: Cursor) -> Walk:
         """The frame of the walk: the stored one, or a new one from the cursor."""
@@ -219,7 +219,7 @@ class _Work:
 
     def disable(self, error: errors.DatasetDisabled) -> str:
         """Close the batch: there is nothing to read, and that is asked again only after a while."""
-        batch, text = self.batch, _told(error)
+        batch, text = self.batch, str(error)
         with self.postgres.transaction() as tx:
             if not batches.close(tx, batch.id, batch.owner, BatchEnd(BatchState.SUCCEEDED, is_complete=True)):
                 return "lost"
@@ -234,7 +234,7 @@ class _Work:
 
     def fail(self, error: errors.DevHopsError) -> str:
         """Close the batch as failed and tell its source, where the fault is the source's."""
-        batch, text = self.batch, _told(error)
+        batch, text = self.batch, str(error)
         log.error("batch.failed", error=text, error_class=type(error).__name__)
         end = BatchEnd(BatchState.FAILED, is_complete=False, error_class=type(error).__name__, error=text)
         with self.postgres.transaction() as tx:
@@ -259,15 +259,10 @@ class _Work:
                 BatchState.QUEUED,
                 wait_seconds=wait,
                 is_fault=True,
-                error=_told(error),
+                error=str(error),
                 error_class=type(error).__name__,
             )
         return "retried" if given else "lost"
-
-
-def _told(error: errors.DevHopsError) -> str:
-    """The message of an error as Postgres takes it: what a provider said may hold what no text there may."""
-    return str(error)[:ERROR_LENGTH].replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 def _is_renamed(source: Source, item: Repository) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from worker_app import retry
 from worker_app.gate.key import WHOLE_KEY, Reason
 from worker_app.store.explain import BatchFacts, Place
+from worker_app.sync.explain_credentials import credential_findings
 from worker_app.sync.explain_findings import (
     Bounds,
     Finding,
@@ -49,8 +50,9 @@ def firsts(
     facts: BatchFacts, place: Place | None, fleet: Fleet, bounds: Bounds, *, in_run: bool = False
 ) -> list[Finding]:
     """The findings about one batch alone; `in_run`: beside those of its run, which says what is true of all its batches."""
+    planned = [] if facts.credential is None or in_run else credential_findings([facts.credential], facts.run_id)
     if facts.state in ("succeeded", "failed", "cancelled"):
-        return [_ended_batch(facts)]
+        return [_ended_batch(facts), *(planned if facts.state == "failed" else [])]
     found = {"planned": _planned_batch, "running": _running_batch}.get(facts.state, _waiting_batch)(
         facts, place, fleet, bounds
     )
@@ -60,7 +62,7 @@ def firsts(
         last = f"; the last fault: {facts.error}" if facts.error else ""
         text = f"{facts.attempt} of {retry.MAX_ATTEMPTS} attempts are spent{last}"
         found.append(Finding("attempts", text))
-    return found
+    return [*found, *planned]
 
 
 def _planned_batch(facts: BatchFacts, place: Place | None, _: Fleet, bounds: Bounds) -> list[Finding]:

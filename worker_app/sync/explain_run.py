@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from worker_app import jobs, queues, retry
 from worker_app.store.explain import BatchFacts, RunFacts
 from worker_app.sync.explain_batch import firsts
+from worker_app.sync.explain_credentials import credential_findings
 from worker_app.sync.explain_findings import (
     Bounds,
     Finding,
@@ -42,7 +43,7 @@ def run_findings(facts: RunFacts, fleet: Fleet, bounds: Bounds) -> list[Finding]
 def run_reasons(facts: RunFacts, fleet: Fleet, bounds: Bounds) -> list[Finding]:
     """The findings about one run alone, without what is wrong with the fleet as a whole."""
     if facts.state not in jobs.OPEN_STATES:
-        return [_ended_run(facts)]
+        return [_ended_run(facts), *credential_findings(facts.credentials, facts.id)]
     found = [*_late(facts), *cancelled(facts.cancel_requested_at, facts.state, bounds)]
     found += _OPEN_RUN[facts.state](facts, fleet, bounds)
     if facts.attempt:
@@ -51,7 +52,7 @@ def run_reasons(facts: RunFacts, fleet: Fleet, bounds: Bounds) -> list[Finding]:
     if facts.deadline_at > facts.now:
         text = f"if it is not over by {moment(facts.deadline_at)} it is lost"
         found.append(Finding("deadline", text, until=facts.deadline_at))
-    return found
+    return [*found, *credential_findings(facts.credentials, facts.id)]
 
 
 def run_waits(facts: RunFacts) -> Waiting | None:

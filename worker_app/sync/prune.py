@@ -1,8 +1,11 @@
-"""Prune: forgets ledger rows and closed runs after a while, in short steps. What it leaves for today it takes tomorrow."""
+"""Prune: forgets ledger rows and closed runs after a while, in short steps, and erases old versions of credentials.
+
+What it leaves for today it takes tomorrow.
+"""
 
 from dataclasses import dataclass
 
-from worker_app.store import history
+from worker_app.store import credentials, history
 from worker_app.store.postgres import Postgres
 
 STEP = 1000  # rows in one transaction
@@ -15,10 +18,16 @@ class Pruned:
 
     occurrences: int
     runs: int
+    credential_versions: int = 0  # superseded, held by no open run: erased
 
 
 def run(postgres: Postgres, *, days: int) -> Pruned:
-    """Forget what is older than `days`. Raises StoreAway; what was forgotten until then stays forgotten."""
+    """Forget what is older than `days`, and erase versions of credentials that were replaced and that no open run holds.
+
+    Raises StoreAway; what was forgotten until then stays forgotten.
+    """
+    with postgres.transaction() as tx:
+        versions = credentials.erase_unheld(tx)
     with postgres.transaction() as tx:
         keys = history.old_occurrences(tx, days, MOST_OCCURRENCES)
     occurrences = 0
@@ -30,5 +39,5 @@ def run(postgres: Postgres, *, days: int) -> Pruned:
         with postgres.transaction() as tx:
             found = history.delete_runs(tx, days)
         if not found:
-            return Pruned(occurrences, runs)
+            return Pruned(occurrences, runs, versions)
         runs += found

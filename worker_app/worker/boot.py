@@ -1,17 +1,21 @@
 """Boot: how a Celery worker becomes one of ours: one step of its blueprint, and Celery's signals for what comes after.
 
-The checks, the schema and the runtime are a step and no `worker_init` handler, because Celery logs what a handler raises
-and goes on. gevent never sends `worker_process_init`, so there the step builds the runtime; prefork builds one in each
+The checks, the schema, the key ring and the runtime are a step and no `worker_init` handler, because Celery logs what a handler
+raises and goes on. gevent never sends `worker_process_init`, so there the step builds the runtime; prefork builds one in each
 child, since no connection survives a fork. A worker that may not start says why and takes no message.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import structlog
 from celery import Celery, bootsteps, signals
 from celery.worker import WorkController
 
-from worker_app import errors, logs, migrate, queues, runtime, telemetry
+from worker_app import errors, logs, queues, runtime, telemetry
+from worker_app.credentials import canary
+from worker_app.migrate import gate
 from worker_app.settings import Settings
 from worker_app.sync.outbox import Relay
 from worker_app.worker import publish, running
@@ -56,6 +60,7 @@ class Boot:
                     boot.heartbeat.start()
 
         self.app.steps["worker"].add(BootStep)
+        signals.beat_init.connect(self.on_beat_init, weak=False)
         signals.worker_ready.connect(self.on_ready, weak=False)
         signals.worker_shutting_down.connect(self.on_shutting_down, weak=False)
         signals.worker_shutdown.connect(self.on_shutdown, weak=False)
@@ -63,7 +68,7 @@ class Boot:
         signals.worker_process_shutdown.connect(self.on_child_shutdown, weak=False)
 
     def on_init(self, sender: WorkController) -> None:
-        """Refuse wrong settings (78), wait for the schema (75), then build what this process holds."""
+        """Refuse wrong settings (78), wait for the schema (75), try the key ring (78), then build what this process holds."""
         self.node = str(sender.hostname)
         try:
             built = self._build(self.profile.sql_pool_size)
@@ -73,12 +78,10 @@ class Boot:
         files = ProbeFiles(self.settings.run_dir, "worker")
         files.ready(is_ready=False)
         files.alive()
-        try:
-            migrate.require_current(built.postgres, self.settings.schema_wait_seconds, lambda text: log.warning(text))
-        except errors.SchemaAhead as error:
-            refuse(str(error), EXIT_CONFIGURATION)
-        except errors.TransientError as error:
-            refuse(str(error), EXIT_LATER)
+        with _refusals():
+            gate.await_schema(self.settings, _warn)
+            require = canary.require if self._resolves else canary.require_of_given
+            require(built.postgres, self.settings)
         telemetry.WORKER_SLOTS.set(self.profile.slots)
         running.connect()
         if self.has_children:
@@ -96,6 +99,11 @@ class Boot:
             processes=self.profile.slots if self.has_children else 1,
             heard_of=self.processes.set,
         )
+
+    def on_beat_init(self, **_: Any) -> None:
+        """Wait for the schema before beat's first tick. SystemExit ends beat: Celery catches only an Exception of a handler."""
+        with _refusals():
+            gate.await_schema(self.settings, _warn)
 
     def on_ready(self, **_: Any) -> None:
         """Say that this worker takes work, and begin to publish what is owed."""
@@ -128,6 +136,11 @@ class Boot:
         """Give back what the child held."""
         if self.has_children:
             runtime.current().close()
+
+    @property
+    def _resolves(self) -> bool:
+        """Whether this worker opens credentials: batches of providers do."""
+        return any(queue.startswith(queues.BATCH_PREFIX) for queue in self.settings.consumed_queues)
 
     def _build(self, pool_size: int) -> runtime.Runtime:
         slots = 1 if self.has_children else self.profile.slots
@@ -163,6 +176,21 @@ class Boot:
 
     def _intake(self) -> Intake:
         return Intake(free_slots=self.kept.free_slots, last_received_at=self.kept.deliveries.last_taken_at)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """End the process for what keeps it from starting: 78 for what a person has to mend, 75 for what time may."""
+    try:
+        yield
+    except (errors.SchemaAhead, errors.SettingsError) as error:
+        refuse(str(error), EXIT_CONFIGURATION)
+    except errors.TransientError as error:
+        refuse(str(error), EXIT_LATER)
+
+
+def _warn(reason: str) -> None:
+    log.warning("schema.not_current", reason=reason)
 
 
 def configure_logs(settings: Settings) -> None:

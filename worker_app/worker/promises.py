@@ -13,10 +13,11 @@ from celery import Celery, bootsteps, signals
 from celery.concurrency.gevent import TaskPool
 from celery.worker import WorkController
 from celery.worker.components import Pool
-from gevent import monkey
+from gevent import get_hub, monkey
 from kombu.utils import functional as kombu_functional
 
 from celery_utils import PerformanceProfile
+from worker_app import logs
 from worker_app.store import postgres
 from worker_app.worker import checks, transport
 from worker_app.worker.deliveries import SILENT_SECONDS, Deliveries
@@ -89,6 +90,7 @@ def _keep_gevent(app: Celery, kept: Promises) -> None:
         # gevent reaches celery.local's proxies while it patches locks, which imports kombu before `time` is patched. kombu
         # would then sleep with the real clock while it waits for a broker, and every task, timer and heartbeat with it.
         kombu_functional.sleep = time.sleep  # type: ignore[attr-defined]
+    logs.redact_hub(get_hub())
     postgres.install_wait_callback()
     transport.install(kept.deliveries, is_green=True)
     app.conf.worker_autoscaler = "worker_app.worker.autoscaler:Autoscaler"

@@ -10,27 +10,33 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
+import structlog
 from celery import Celery
 from kombu.exceptions import KombuError
 
-from worker_app import jobs
+from worker_app import errors, jobs, message_guard
 from worker_app.jobs import Message
 from worker_app.sync.outbox import PublishError
 
 CLOCK_SECONDS = 60.0  # how long a reading of Redis's clock serves
 CONNECTION_SECONDS = 10.0  # a batch waits this long for one of the app's connections
-TASK_PREFIX = "worker_app.tasks."
+
+log = structlog.get_logger(__name__)
 
 
 def publisher(app: Celery, client: redis.Redis) -> Callable[[Sequence[Message]], None]:
     """A function that sends a batch in one round trip; it raises PublishError when the broker does not take it.
 
     The task id is made from the outbox row, so that a row published twice is one task. `enqueued_at` is Redis's clock, so
-    that the age of a message compares one clock with itself.
+    that the age of a message compares one clock with itself. A message that the publish guard refuses is told in the log and
+    is not sent, now or later: its row would be refused again, and all that is due behind it would wait.
     """
     clock = _RedisClock(client)
 
-    def publish(messages: Sequence[Message]) -> None:
+    def publish(owed: Sequence[Message]) -> None:
+        messages = [message for message in owed if _is_safe(message)]
+        if not messages:
+            return
         try:
             now = clock.now()
             with (
@@ -40,19 +46,33 @@ def publisher(app: Celery, client: redis.Redis) -> Callable[[Sequence[Message]],
                 for message in messages:
                     _publish(app, producer, message, now)
         except (KombuError, redis.RedisError, OSError) as error:
-            named = messages[0].dedupe if messages else ""
             raise PublishError(
-                f"the broker did not take {named} and {len(messages) - 1} more: {type(error).__name__}"
+                f"the broker did not take {messages[0].dedupe} and {len(messages) - 1} more: {type(error).__name__}"
             ) from error
 
     return publish
+
+
+def _is_safe(message: Message) -> bool:
+    refusal = _refusal(message)
+    if refusal is not None:
+        log.error("outbox.message_refused", error=refusal, org_id=str(message.org_id), dedupe=message.dedupe)
+    return refusal is None
+
+
+def _refusal(message: Message) -> str | None:
+    try:
+        message_guard.check(message_guard.PREFIX + message.task, (), message.kwargs)
+    except errors.UnsafeMessage as error:
+        return str(error)
+    return None
 
 
 def _publish(app: Celery, producer: Any, message: Message, enqueued_at: float) -> None:
     task_id, kwargs = str(jobs.message_id(message.dedupe)), dict(message.kwargs)
     made = app.amqp.create_task_message(
         task_id,
-        TASK_PREFIX + message.task,
+        message_guard.PREFIX + message.task,
         (),
         kwargs,
         root_id=task_id,

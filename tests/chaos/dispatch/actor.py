@@ -30,6 +30,7 @@ from worker_app.records import Commit, Cursor, Page, Reader, Source, Walk
 from worker_app.runtime import Runtime
 from worker_app.settings import Settings
 from worker_app.store.postgres import Postgres
+from worker_app.store.postgres_metrics import PostgresMetrics
 from worker_app.sync.outbox import Relay
 from worker_app.worker import publish
 
@@ -143,7 +144,9 @@ class Actor:
         publishing = seams.publishing(self.seams, self.postgres, self.redis, send)
         relay = Relay(self.postgres, publishing, list, points.RELAY_SECONDS)
         connections = runtime.connections(chosen, self.postgres)
-        self.runtime = MiniatureRuntime(chosen, self.postgres, self.redis, self.redis, orders.name, connections, relay)
+        self.runtime = MiniatureRuntime(
+            chosen, self.postgres, self.redis, self.redis, PostgresMetrics(), orders.name, connections, relay
+        )
         runtime.install(self.runtime)
         self._take = self.redis.register_script(TAKE)
         self._pause = threading.Event()

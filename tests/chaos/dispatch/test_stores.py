@@ -18,9 +18,9 @@ from tests.chaos.dispatch.fleet import Fleet
 from tests.chaos.dispatch.load import Load
 from tests.processes import wait_for
 from tests.seed import execute
-from worker_app import migrate
 from worker_app.embedded.folder import Folder
 from worker_app.embedded.stores import Stores
+from worker_app.migrate.postgres import migrate_postgres
 from worker_app.store.postgres import Postgres
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
@@ -38,7 +38,7 @@ class OwnStores:
     def __init__(self, folder: Path, store: str) -> None:
         self.stores = Stores(Folder(folder / "up"), durable=store == "postgres")
         self.addresses = self.stores.start()
-        migrate.migrate_postgres(self.addresses.database_url, lambda _: None)
+        migrate_postgres(self.addresses.database_url, lambda _: None)
         self.postgres = Postgres(self.addresses.database_url, pool_size=4)
         execute(self.postgres, "ALTER ROLE CURRENT_USER SET synchronous_commit = off")
         audit.install(self.postgres)

@@ -9,14 +9,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests import seed
 from tests.integration.api.visitors import NOWHERE
-from worker_app import errors, migrate, queue_depth, queues, runtime
+from worker_app import errors, queue_depth, queues, runtime
 from worker_app.api.exporter import CACHE_SECONDS, Exporter
 from worker_app.gate.gate import Gate
 from worker_app.gate.key import GateKey
 from worker_app.gate.signals import Kind, Quota, RateSignal
+from worker_app.migrate import steps
 from worker_app.store.postgres import Postgres
 
 pytestmark = pytest.mark.integration
+WANTED = (steps.postgres(),)
 
 
 class Clock:
@@ -50,7 +52,7 @@ def absent_gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def exporter(postgres: Postgres, redis_client: redis.Redis, gate: Gate, clock: Clock) -> Exporter:
-    return Exporter(postgres, redis_client, gate, clock)
+    return Exporter(postgres, redis_client, gate, WANTED, clock)
 
 
 @pytest.fixture
@@ -117,10 +119,10 @@ def test_exporter_tells_what_postgres_owes(exporter: Exporter, postgres: Postgre
         postgres, "UPDATE scheduled_jobs SET quarantined_until = now() + interval '1 hour' WHERE id = :id", id=job_id
     )
     seed.execute(postgres, "UPDATE sync_runs SET deadline_at = now() - interval '1 minute'")
-    later = samples(Exporter(postgres, redis.Redis(port=1), gate).text())
+    later = samples(Exporter(postgres, redis.Redis(port=1), gate, WANTED).text())
     assert (later["runs_stuck"], later["schedules_quarantined"]) == (1, 1)
     assert (found["schema_version/postgres"], found["schema_current"], found["exporter_up/postgres"]) == (
-        len(migrate.steps()),
+        steps.postgres().newest,
         1,
         1,
     )
@@ -146,11 +148,11 @@ def test_exporter_takes_the_gauges_of_an_absent_source_away(
     exporter: Exporter, postgres: Postgres, gate: Gate, absent_redis: redis.Redis, absent_postgres: Postgres
 ) -> None:
     exporter.text()
-    without_redis = samples(Exporter(postgres, absent_redis, gate).text())
+    without_redis = samples(Exporter(postgres, absent_redis, gate, WANTED).text())
     assert without_redis["exporter_up/redis"] == 0
     assert not [name for name in without_redis if name.startswith("queue_")]
     assert without_redis["outbox_rows"] == 0
-    without_both = samples(Exporter(absent_postgres, absent_redis, gate).text())
+    without_both = samples(Exporter(absent_postgres, absent_redis, gate, WANTED).text())
     assert without_both["exporter_up/postgres"] == 0
     assert not [name for name in without_both if name.startswith(("outbox_", "schedule_lag", "schema_"))]
     assert samples(exporter.text())["outbox_rows"] == 0
@@ -158,7 +160,7 @@ def test_exporter_takes_the_gauges_of_an_absent_source_away(
 
 def test_exporter_shows_a_schema_that_is_behind(empty_database_url: str, redis_client: redis.Redis, gate: Gate) -> None:
     postgres = Postgres(empty_database_url, pool_size=1)
-    found = samples(Exporter(postgres, redis_client, gate).text())
+    found = samples(Exporter(postgres, redis_client, gate, WANTED).text())
     postgres.close()
     assert (found["schema_version/postgres"], found["schema_current"], found["exporter_up/postgres"]) == (0, 0, 1)
     assert "outbox_rows" not in found
@@ -196,7 +198,7 @@ def test_exporter_takes_the_gauges_of_an_absent_gate_away_and_no_others(
 ) -> None:
     gate.backoff(GateKey("github", "acme", "github.com"), 60.0, reason="secondary")
     assert "gate_closed/github.com/github" in samples(exporter.text())
-    found = samples(Exporter(postgres, redis_client, absent_gate).text())
+    found = samples(Exporter(postgres, redis_client, absent_gate, WANTED).text())
     assert not [name for name in found if name.startswith("gate_")]
     assert (found["exporter_up/gate"], found["exporter_up/redis"], found["queue_ready/sync"]) == (0, 1, 0)
 
@@ -220,3 +222,13 @@ def test_many_scrapes_at_once_read_once(exporter: Exporter, monkeypatch: pytest.
     for one in scrapes:
         one.join(10)
     assert len(reads) == 1
+
+
+def test_exporter_shows_the_schema_of_each_store_and_says_current_only_of_both(
+    postgres: Postgres, redis_client: redis.Redis, gate: Gate
+) -> None:
+    both = (steps.postgres(), steps.clickhouse())
+    found = samples(Exporter(postgres, redis_client, gate, both).text())
+    assert found["schema_version/postgres"] == steps.postgres().newest
+    assert (found["schema_version/clickhouse"], found["schema_current"]) == (0, 0)
+    assert "outbox_rows" in found  # the tables of Postgres are there, whatever ClickHouse lacks

@@ -5,7 +5,7 @@ import pytest
 
 from worker_app import queues
 from worker_app.api import warnings
-from worker_app.migrate import Status
+from worker_app.migrate.status import Status
 from worker_app.queue_depth import QueueDepth
 from worker_app.store.outbox import Backlog
 from worker_app.store.overview import Overview

@@ -11,24 +11,38 @@ from uuid import UUID
 import click
 import pytest
 from click.testing import CliRunner, Result
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from tests import private_keys
 from tests.processes import DEADLINE, DEV_HOPS, Service
 from tests.seed import Seed, column, seed
 from worker_app import errors, key_ring
 from worker_app.cli.main import cli
-from worker_app.credentials.kinds import Credential, GitHubApp, GitHubToken
+from worker_app.credentials.kinds import (
+    Credential,
+    GitHttps,
+    GitHubApp,
+    GitHubToken,
+    GitLabToken,
+    GitSsh,
+    JiraAccessToken,
+    JiraToken,
+    LinearKey,
+)
 from worker_app.credentials.resolver import CredentialResolver
 from worker_app.secret import Secret
-from worker_app.store import credentials as rows
 from worker_app.store import sources
 from worker_app.store.postgres import Postgres
 from worker_app.vault import RingKeys, Vault
 
 pytestmark = pytest.mark.integration
 CANARY = "ghp_canary8f3a"
+PLAIN = "canary8f3a0123456789"  # of no provider's shape
 RING = key_ring.generate()
 GITHUB = ("--provider", "github")
+JIRA = ("--provider", "jira", "--host", "acme.atlassian.net")
+GIT = ("--provider", "git", "--host", "git.acme.com")
 
 
 @pytest.fixture
@@ -92,6 +106,42 @@ def test_app_is_added_with_its_private_key(made: Seed, postgres: Postgres) -> No
 
 
 @pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--provider", "gitlab"], GitLabToken("gitlab.com", Secret(PLAIN))),
+        ([*JIRA, "--email", "ada@acme.com"], JiraToken("acme.atlassian.net", "ada@acme.com", Secret(PLAIN))),
+        (["--provider", "jira", "--host", "jira.acme.com"], JiraAccessToken("jira.acme.com", Secret(PLAIN))),
+        (["--provider", "linear"], LinearKey("linear.app", Secret(PLAIN))),
+        ([*GIT, "--user", "deploy"], GitHttps("git.acme.com", "deploy", Secret(PLAIN))),
+    ],
+)
+def test_credential_of_every_provider_is_added_and_resolved(
+    made: Seed, postgres: Postgres, arguments: list[str], expected: Credential
+) -> None:
+    added = json_of("add", "main", *arguments, given=f"{PLAIN}\n")
+    assert (added["provider"], added["host"], added["kind"]) == (expected.provider, expected.host, expected.kind)
+    assert resolved(postgres, added) == expected
+    assert PLAIN not in json.dumps(added)
+
+
+def test_ssh_key_is_added_with_the_keys_of_its_host_alone(made: Seed, postgres: Postgres, tmp_path: Path) -> None:
+    key = ed25519.Ed25519PrivateKey.generate()
+    text = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    (tmp_path / "known_hosts").write_text(f"other.acme.com {public}\ngit.acme.com {public}\n")
+    added = json_of("add", "main", *GIT, "--known-hosts", str(tmp_path / "known_hosts"), given=text)
+    assert resolved(postgres, added) == GitSsh("git.acme.com", Secret(text), f"git.acme.com {public}\n")
+
+
+def test_old_secret_is_erased_at_once_where_that_is_asked_for(made: Seed, postgres: Postgres) -> None:
+    json_of("add", "main", *GITHUB)
+    json_of("add", "main", *GITHUB, "--replace")
+    json_of("add", "main", *GITHUB, "--replace", "--revoke-old")
+    left = column(postgres, "SELECT state || ' ' || (length(ciphertext) > 0) FROM org_credentials ORDER BY version")
+    assert left == ["revoked false", "revoked false", "active true"]
+
+
+@pytest.mark.parametrize(
     ("arguments", "given", "words"),
     [
         (["main", *GITHUB], "", "the secret is empty"),
@@ -107,6 +157,15 @@ def test_app_is_added_with_its_private_key(made: Seed, postgres: Postgres) -> No
         (["main", *GITHUB, "--org", "orbit"], CANARY, "there is no organisation 'orbit'"),
         (["main", *GITHUB, "--replace"], CANARY, "there is no credential 'main' for github at github.com to replace"),
         ([" ", *GITHUB], CANARY, "give a name of 1 to 100 printable characters"),
+        (["main", *GITHUB, "--revoke-old"], CANARY, "--revoke-old goes with --replace"),
+        (["main", "--provider", "gitlab"], CANARY, "the token begins as those of github do, and --provider is gitlab"),
+        (["main", "--provider", "gitlab", "--app-id", "7"], CANARY, "--app-id is for github"),
+        (["main", "--provider", "jira"], CANARY, "--host is missing: jira has no host that is the usual one"),
+        (["main", *JIRA], CANARY, "--email is missing: Jira Cloud"),
+        (["main", *GIT], CANARY, "give --user NAME for a password or token, or --known-hosts FILE"),
+        (["main", *GIT, "--known-hosts", "/dev/null"], CANARY, "with `ssh-keyscan git.acme.com`"),
+        (["main", *GIT, "--user", "me"], CANARY + "\n" + CANARY, "the password holds a line break"),
+        (["main", *GITHUB], CANARY * 100, "and none has less than 8 or more than 1000"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_remedy_and_echoes_nothing(
@@ -155,9 +214,9 @@ def test_new_secret_replaces_the_old_one_under_the_same_id(made: Seed, postgres:
     first = json_of("add", "main", *GITHUB)
     taken = invoked("add", "main", *GITHUB)
     assert isinstance(taken.exception, errors.Conflict)
-    second = json_of("add", "main", *GITHUB, "--replace", given="ghp_new")
+    second = json_of("add", "main", *GITHUB, "--replace", given="ghp_newer1")
     assert (second["id"], second["version"]) == (first["id"], 2)
-    assert resolved(postgres, second) == GitHubToken("github.com", Secret("ghp_new"))
+    assert resolved(postgres, second) == GitHubToken("github.com", Secret("ghp_newer1"))
     assert [item["version"] for item in json_of("list")] == [2]
 
 
@@ -180,10 +239,7 @@ def test_credential_that_two_organisations_call_alike_is_named_by_its_id(made: S
 
 
 def test_source_is_added_with_a_credential_for_its_host(made: Seed, postgres: Postgres) -> None:
-    with postgres.transaction() as tx:
-        place = rows.next_place(tx, made.org.id, "git", "git.example.org", "deploy", replaces=False)
-        sealed = Vault(RingKeys(key_ring.parse(RING))).seal(place, {"kind": "later"})
-        entry = rows.add(tx, place, sealed, name="deploy", kind="later", fingerprint=b"x", created_by="me")
+    held = json_of("add", "deploy", "--provider", "git", "--host", "git.example.org", "--user", "me")
     for other in ("github.com", "git.example.com"):
         address = f"https://{other}/acme/app.git"
         words = refusal("add", address, "--credential", "deploy", group="sources")
@@ -192,13 +248,13 @@ def test_source_is_added_with_a_credential_for_its_host(made: Seed, postgres: Po
             in words
         )
     added = json_of("add", "https://git.example.org/acme/app.git", "--credential", "deploy", group="sources")
-    assert added["credential_id"] == str(entry.id)
+    assert added["credential_id"] == held["id"]
     with postgres.transaction() as tx:
         kept = sources.source(tx, added["id"])
-        assert kept.credential_id == entry.id
+        assert kept.credential_id == UUID(held["id"])
         assert sources.set_credential(tx, kept, None).credential_id is None
         assert sources.source(tx, added["id"]).credential_id is None
-        sources.set_credential(tx, kept, entry.id)
+        sources.set_credential(tx, kept, UUID(held["id"]))
     removed = invoked("remove", "deploy")
     assert "1 sources name it: their syncs fail until a credential 'deploy'" in removed.stderr
 

@@ -6,8 +6,11 @@ import subprocess
 
 import pytest
 
+from tests import waiting
+from tests.integration.credentials import sealed
 from tests.processes import DEV_HOPS
 from tests.seed import execute, schedule, seed
+from worker_app.store import credentials, sources
 from worker_app.store.fence import Fence
 from worker_app.store.postgres import Postgres
 
@@ -43,3 +46,16 @@ def test_work_that_nobody_serves_is_told(
     assert "beat" not in found
     assert "a slot is 360" in found["work"]
     assert "1 schedules are set aside" in found["work"]
+
+
+def test_source_whose_credential_was_removed_is_named(postgres: Postgres, database_url: str, redis_url: str) -> None:
+    made = waiting.github(postgres)
+    entry = sealed.add(postgres, made.org.id)
+    with postgres.transaction() as tx:
+        sources.set_credential(tx, made.source, entry.id)
+    assert "credentials" not in checks(database_url, redis_url)
+    with postgres.transaction() as tx:
+        credentials.erase(tx, entry)
+    assert checks(database_url, redis_url)["credentials"].startswith("acme/api of acme names main: ")
+    sealed.add(postgres, made.org.id)
+    assert "credentials" not in checks(database_url, redis_url)

@@ -6,8 +6,9 @@ import pytest
 from tests.seed import NOON, commit, execute
 from worker_app.metrics import daily
 from worker_app.records import Walk
-from worker_app.store import metrics, records, sources
+from worker_app.store import records, sources
 from worker_app.store.postgres import Postgres
+from worker_app.store.postgres_metrics import PostgresMetrics
 
 pytestmark = pytest.mark.integration
 
@@ -34,9 +35,9 @@ def test_commits_of_a_code_host_are_counted_and_a_sha_that_git_brings_too_once_i
         id=run_id,
         org=org.id,
     )
-    assert daily.run(postgres, run_id, lease_seconds=60) == 1
+    assert daily.run(postgres, PostgresMetrics(), run_id, lease_seconds=60) == 1
     with postgres.transaction() as tx:
-        rows = metrics.read(tx, org.id, metrics=["commits", "commit_authors"])
+        rows = PostgresMetrics().read(tx, org.id, metrics=["commits", "commit_authors"])
     assert {(row.metric, row.grain_id): row.value for row in rows} == {
         ("commits", "github/github.com/2310943199"): 2,
         ("commits", "git/github.com/acme/api"): 2,

@@ -13,7 +13,7 @@ def script(tmp_path: Path, text: str) -> git_command.Git:
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\n{text}\n")
     program.chmod(0o755)
-    environment = git_environment.variables(str(program), home=tmp_path, config=tmp_path / "none", protocols="https")
+    environment = git_environment.variables(str(program), home=tmp_path, config=tmp_path / "none", protocol="https")
     return git_command.Git(str(program), tmp_path / "folder", environment)
 
 

@@ -14,6 +14,7 @@ from worker_app.records import Walk
 from worker_app.reports import render
 from worker_app.store import records, reports, runs, sources
 from worker_app.store.postgres import Postgres
+from worker_app.store.postgres_metrics import PostgresMetrics
 from worker_app.store.reports import Output
 from worker_app.sync import dispatch, orders
 
@@ -103,7 +104,7 @@ def test_slot_of_a_report_schedule_is_minted_by_the_tick_and_becomes_one_report(
     assert column(postgres, "SELECT task || ' ' || queue FROM task_outbox") == ["render_report reports"]
     (run_id,) = column(postgres, "SELECT id FROM sync_runs WHERE job_id = :job", job=job_id)
     assert isinstance(run_id, UUID)
-    assert render.run(postgres, run_id, lease_seconds=60) == RunState.SUCCEEDED
+    assert render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60) == RunState.SUCCEEDED
     output = stored(postgres)
     assert (output.id, output.scheduled_job_id, output.template) == (render.output_id(run_id), job_id, "sync-health")
     assert output.period_to - output.period_from == timedelta(days=2)
@@ -121,13 +122,18 @@ def test_schedule_that_a_person_adds_is_rendered_when_its_slot_comes(postgres: P
     assert dispatch.tick(postgres, "test").minted == 1
     (run_id,) = column(postgres, "SELECT id FROM sync_runs WHERE job_id = :id", id=added.id)
     assert isinstance(run_id, UUID)
-    assert render.run(postgres, run_id, lease_seconds=60) == RunState.SUCCEEDED
+    assert render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60) == RunState.SUCCEEDED
     assert stored(postgres).template == "sync-health"
 
 
 def test_period_is_the_days_before_the_slot_in_the_organisations_zone(postgres: Postgres) -> None:
     made = seed(postgres, tz="America/New_York")
-    render.run(postgres, report_run(postgres, made, slot=datetime(2026, 6, 8, 2, tzinfo=UTC)), lease_seconds=60)
+    render.run(
+        postgres,
+        PostgresMetrics(),
+        report_run(postgres, made, slot=datetime(2026, 6, 8, 2, tzinfo=UTC)),
+        lease_seconds=60,
+    )
     output = stored(postgres)
     assert (output.period_from, output.period_to) == (date(2026, 5, 31), date(2026, 6, 6))
     assert output.body["as_of"] == "2026-06-07T04:00:00.000Z"
@@ -135,9 +141,9 @@ def test_period_is_the_days_before_the_slot_in_the_organisations_zone(postgres: 
 
 def test_second_message_of_a_report_run_does_nothing(postgres: Postgres) -> None:
     run_id = report_run(postgres, seed(postgres))
-    assert render.run(postgres, run_id, lease_seconds=60) == RunState.SUCCEEDED
-    assert render.run(postgres, run_id, lease_seconds=60) is None
-    assert render.run(postgres, uuid4(), lease_seconds=60) is None
+    assert render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60) == RunState.SUCCEEDED
+    assert render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60) is None
+    assert render.run(postgres, PostgresMetrics(), uuid4(), lease_seconds=60) is None
 
 
 def test_run_that_is_rendered_twice_leaves_one_report_with_the_same_bytes(postgres: Postgres) -> None:
@@ -145,14 +151,14 @@ def test_run_that_is_rendered_twice_leaves_one_report_with_the_same_bytes(postgr
     read_up_to(postgres, made, SLOT)
     batch(postgres, made, NOON, "failed", "SourceUnavailable")
     run_id = report_run(postgres, made)
-    render.run(postgres, run_id, lease_seconds=60)
+    render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60)
     first = stored(postgres)
     execute(
         postgres,
         "UPDATE sync_runs SET state = 'running', lease_until = now() - interval '1 s' WHERE id = :id",
         id=run_id,
     )
-    assert render.run(postgres, run_id, lease_seconds=60) == RunState.SUCCEEDED
+    assert render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60) == RunState.SUCCEEDED
     second = stored(postgres)
     assert (second.body_markdown, second.body) == (first.body_markdown, first.body)
     assert second.rendered_at > first.rendered_at
@@ -164,7 +170,7 @@ def test_two_messages_at_once_render_once(postgres: Postgres) -> None:
 
     def deliver() -> None:
         barrier.wait()
-        ends.append(render.run(postgres, run_id, lease_seconds=60))
+        ends.append(render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60))
 
     threads = [threading.Thread(target=deliver) for _ in range(2)]
     for thread in threads:
@@ -183,7 +189,7 @@ def test_worker_that_lost_its_run_writes_no_report(postgres: Postgres) -> None:
         "CREATE TRIGGER taken BEFORE INSERT ON report_outputs FOR EACH ROW EXECUTE FUNCTION take_over()",
     )
     with pytest.raises(errors.LeaseLost):
-        render.run(postgres, run_id, lease_seconds=60)
+        render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60)
     assert column(postgres, "SELECT count(*) FROM report_outputs") == [0]
 
 
@@ -202,18 +208,18 @@ def test_worker_that_lost_its_run_writes_no_report(postgres: Postgres) -> None:
 )
 def test_bad_order_fails_the_run_once_with_its_remedy(postgres: Postgres, params: object, error: str) -> None:
     run_id = report_run(postgres, seed(postgres), params)
-    assert render.run(postgres, run_id, lease_seconds=60) == RunState.FAILED
+    assert render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60) == RunState.FAILED
     with postgres.transaction() as tx:
         (view,) = runs.views(tx, run_id)
     assert (view.state, view.error) == ("failed", error)
     assert view.finished_at is not None
-    assert render.run(postgres, run_id, lease_seconds=60) is None
+    assert render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60) is None
 
 
 def test_run_whose_schedule_was_removed_fails_with_a_remedy(postgres: Postgres) -> None:
     run_id = report_run(postgres, seed(postgres))
     execute(postgres, "DELETE FROM scheduled_jobs")
-    assert render.run(postgres, run_id, lease_seconds=60) == RunState.FAILED
+    assert render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60) == RunState.FAILED
     (error,) = column(postgres, "SELECT error FROM sync_runs WHERE id = :id", id=run_id)
     assert "dev-hops reports run" in str(error)
 
@@ -223,7 +229,7 @@ def test_organisation_without_sources_gets_a_sensible_report(postgres: Postgres)
     run_id = report_run(postgres, made)
     with postgres.transaction() as tx:
         sources.remove_source(tx, made.source)
-    assert render.run(postgres, run_id, lease_seconds=60) == RunState.SUCCEEDED
+    assert render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60) == RunState.SUCCEEDED
     output = stored(postgres)
     assert output.body["sources_count"] == 0
     assert number(output, "days_read")["value"] is None
@@ -244,8 +250,8 @@ def test_days_are_judged_by_their_metric_rows_and_quiet_ones_by_the_cursors(post
         org=made.org.id,
         at=NOON,
     )
-    daily.run(postgres, metrics_run, lease_seconds=60)
-    render.run(postgres, report_run(postgres, made), lease_seconds=60)
+    daily.run(postgres, PostgresMetrics(), metrics_run, lease_seconds=60)
+    render.run(postgres, PostgresMetrics(), report_run(postgres, made), lease_seconds=60)
     output = stored(postgres)
     read = number(output, "days_read")
     assert (read["num"], read["den"], read["coverage"]) == (5, 7, 0.714286)
@@ -267,7 +273,7 @@ def test_coverage_of_19_of_20_that_the_store_keeps_as_a_short_float_is_enough(po
         "computed_at) VALUES (:org, 'commits', 'org', CAST(:org AS text), '2026-06-03', 1, 1, 1, 1, 1, 0.95, now())",
         org=made.org.id,
     )
-    render.run(postgres, report_run(postgres, made), lease_seconds=60)
+    render.run(postgres, PostgresMetrics(), report_run(postgres, made), lease_seconds=60)
     assert stored(postgres).body["days_below"] == []
 
 
@@ -282,7 +288,7 @@ def test_only_runs_of_the_period_and_of_the_organisation_count(postgres: Postgre
     ]:
         batch(postgres, made, at, state, error_class)
     batch(postgres, other, NOON, "failed", "TransientError")
-    render.run(postgres, report_run(postgres, made), lease_seconds=60)
+    render.run(postgres, PostgresMetrics(), report_run(postgres, made), lease_seconds=60)
     output = stored(postgres)
     failed = number(output, "batches_failed")
     assert (failed["num"], failed["den"], failed["previous"], failed["trend"]) == (1, 2, 1.0, "down")
@@ -295,7 +301,7 @@ def test_source_that_was_never_read_shows_the_dataset_of_its_failed_batch(postgr
     batch(postgres, made, NOON, "failed", "SourceUnavailable")
     with postgres.transaction() as tx:
         sources.set_state(tx, made.org.id, made.source.id, "inaccessible", "it asks for a password")
-    render.run(postgres, report_run(postgres, made), lease_seconds=60)
+    render.run(postgres, PostgresMetrics(), report_run(postgres, made), lease_seconds=60)
     (line,) = stored(postgres).body["sources"]
     assert (line["state"], line["reason"], line["dataset"], line["walk_began_at"], line["ended"], line["error_class"]) == (
         "inaccessible", "it asks for a password", "commits", None, "failed", "SourceUnavailable",
@@ -325,7 +331,7 @@ def test_disabled_datasets_faults_and_skipped_slots_are_named(postgres: Postgres
             outcome=outcome,
             skipped=skipped,
         )
-    render.run(postgres, run_id, lease_seconds=60)
+    render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60)
     output = stored(postgres)
     assert output.body["disabled_datasets"] == [
         {"source": "/srv/app", "provider": "git", "dataset": "issues", "reason": "410 Gone"}
@@ -340,7 +346,7 @@ def test_disabled_datasets_faults_and_skipped_slots_are_named(postgres: Postgres
 
 def test_hostile_source_name_breaks_no_table_and_is_whole_in_the_json(postgres: Postgres) -> None:
     made = seed(postgres, path=HOSTILE)
-    render.run(postgres, report_run(postgres, made), lease_seconds=60)
+    render.run(postgres, PostgresMetrics(), report_run(postgres, made), lease_seconds=60)
     output = stored(postgres)
     assert output.body["sources"][0]["source"] == HOSTILE
     assert r"| /srv/a\|b \| \`x\` &lt;img src=x&gt; | git | active |" in output.body_markdown
@@ -349,10 +355,12 @@ def test_hostile_source_name_breaks_no_table_and_is_whole_in_the_json(postgres: 
 
 def test_period_rendered_by_hand_twice_is_one_report(postgres: Postgres) -> None:
     made = seed(postgres)
-    first = render.by_hand(postgres, None, "sync-health", date(2026, 6, 1), date(2026, 6, 7))
-    second = render.by_hand(postgres, made.org.name, "sync-health", date(2026, 6, 1), date(2026, 6, 7))
+    first = render.by_hand(postgres, PostgresMetrics(), None, "sync-health", date(2026, 6, 1), date(2026, 6, 7))
+    second = render.by_hand(
+        postgres, PostgresMetrics(), made.org.name, "sync-health", date(2026, 6, 1), date(2026, 6, 7)
+    )
     assert (first.id, first.body_markdown, first.scheduled_job_id) == (second.id, second.body_markdown, None)
-    render.by_hand(postgres, None, "sync-health", date(2026, 6, 2), date(2026, 6, 7))
+    render.by_hand(postgres, PostgresMetrics(), None, "sync-health", date(2026, 6, 2), date(2026, 6, 7))
     assert column(postgres, "SELECT count(*) FROM report_outputs") == [2]
 
 
@@ -362,20 +370,20 @@ def test_period_by_hand_says_the_same_as_the_scheduled_run_of_the_same_days(post
     run_id = report_run(postgres, made)
     with postgres.transaction() as tx:
         tx.execute(text("UPDATE sync_runs SET created_at = :at"), {"at": SLOT})
-    render.run(postgres, run_id, lease_seconds=60)
+    render.run(postgres, PostgresMetrics(), run_id, lease_seconds=60)
     scheduled = stored(postgres)
-    by_hand = render.by_hand(postgres, "acme", "sync-health", date(2026, 6, 1), date(2026, 6, 7))
+    by_hand = render.by_hand(postgres, PostgresMetrics(), "acme", "sync-health", date(2026, 6, 1), date(2026, 6, 7))
     assert (by_hand.body_markdown, by_hand.body) == (scheduled.body_markdown, scheduled.body)
 
 
 def test_unknown_template_by_hand_is_refused_before_anything_is_read(postgres: Postgres) -> None:
     with pytest.raises(errors.UsageError, match="template is 'dora': there is sync-health"):
-        render.by_hand(postgres, None, "dora")
+        render.by_hand(postgres, PostgresMetrics(), None, "dora")
     assert column(postgres, "SELECT count(*) FROM report_outputs") == [0]
 
 
 def test_reports_go_with_their_organisation(postgres: Postgres) -> None:
     made = seed(postgres)
-    render.by_hand(postgres, None, "sync-health")
+    render.by_hand(postgres, PostgresMetrics(), None, "sync-health")
     execute(postgres, "DELETE FROM orgs WHERE id = :id", id=made.org.id)
     assert column(postgres, "SELECT count(*) FROM report_outputs") == [0]

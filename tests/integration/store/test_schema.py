@@ -7,7 +7,8 @@ from alembic import command
 from sqlalchemy import create_engine
 
 from tests.seed import column
-from worker_app import migrate
+from worker_app.migrate import steps
+from worker_app.migrate.postgres import configuration
 from worker_app.store import schema, shapes
 from worker_app.store.postgres import Postgres
 
@@ -54,9 +55,10 @@ def test_revisions_go_up_down_and_up_again(empty_database_url: str) -> None:
     opened = Postgres(empty_database_url, pool_size=1)
     seen: list[Sequence[object]] = []
     for target in ("head", "base", "head"):
-        with create_engine(empty_database_url).begin() as connection:
+        with create_engine(empty_database_url).connect() as connection:
             schema.create_ledger(connection)
-            config = migrate._config()
+            connection.commit()
+            config = configuration(steps.postgres())
             config.attributes["connection"] = connection
             (command.downgrade if target == "base" else command.upgrade)(config, target)
         seen.append(column(opened, CATALOGUE))

@@ -128,7 +128,9 @@ def test_state_keeps_what_the_provider_said_and_since_when(postgres: Postgres, a
 def test_f42_evidence_that_postgres_takes_in_no_text_is_replaced(postgres: Postgres, api: Seed) -> None:
     said = {"body": "a\x00b \ud83d", "headers": {"x\x00": ["1\x00"]}}
     set_state(postgres, api, "inaccessible", "403", evidence=said)
-    assert column(postgres, "SELECT state_evidence FROM sources") == [{"body": "a?b ?", "headers": {"x?": ["1?"]}}]
+    assert column(postgres, "SELECT state_evidence FROM sources") == [
+        {"body": "a\ufffdb ?", "headers": {"x\ufffd": ["1\ufffd"]}}
+    ]
 
 
 def test_f23_dataset_that_is_switched_off_is_asked_again_after_a_week(postgres: Postgres, api: Seed) -> None:

@@ -5,7 +5,7 @@ from zoneinfo import TZPATH
 import pytest
 
 from tests.seed import column, execute, schedule, seed
-from worker_app import migrate
+from worker_app.migrate.postgres import migrate_postgres
 from worker_app.store.postgres import Postgres
 from worker_app.sync import cron
 
@@ -36,10 +36,10 @@ def test_migration_computes_the_slots_of_an_older_engine_anew(
     execute(postgres, "UPDATE scheduled_jobs SET cron = 'nonsense' WHERE id = :id", id=broken)
     execute(postgres, "UPDATE scheduled_jobs SET enabled = false, next_run_at = NULL WHERE id = :id", id=paused)
     said: list[str] = []
-    migrate.migrate_postgres(database_url, said.append)
+    migrate_postgres(database_url, said.append)
     assert said == []  # they are of this engine
     monkeypatch.setattr(cron, "ENGINE", cron.ENGINE + 1)
-    migrate.migrate_postgres(database_url, said.append)
+    migrate_postgres(database_url, said.append)
     assert said == ["computed the next slots of 3 schedules anew: the cron library or the time zones are newer"]
     query = "SELECT next_run_at FROM scheduled_jobs WHERE id = :id"
     (coming,), (waiting,) = column(postgres, query, id=to_come), column(postgres, query, id=unserved)
@@ -48,5 +48,5 @@ def test_migration_computes_the_slots_of_an_older_engine_anew(
     assert wrong - 5 * HOUR < waiting <= wrong - 4 * HOUR  # what nobody has served yet stays due
     assert column(postgres, query, id=broken) == [wrong]
     assert column(postgres, query, id=paused) == [None]
-    migrate.migrate_postgres(database_url, said.append)
+    migrate_postgres(database_url, said.append)
     assert len(said) == 1

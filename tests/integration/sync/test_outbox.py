@@ -18,6 +18,8 @@ from worker_app.worker import publish
 
 pytestmark = pytest.mark.integration
 
+RUN_ID = "6f2c0c5e-6c0b-5d0e-9f0d-3a4a1f7b9c11"
+
 
 class Broker:
     """Keeps what it is given; refuses batches that begin after `refuse_after` messages."""
@@ -147,13 +149,13 @@ def test_full_queue_is_held(redis_client: redis.Redis) -> None:
 
 def test_message_of_the_relay_is_the_one_that_celery_would_send(redis_client: redis.Redis, redis_url: str) -> None:
     app = create_worker_app("t", PerformanceProfile(), broker_url=redis_url, queues=queues.ALL_QUEUES)
-    owed = Message(1, "run/x/dispatch/1", "dispatch_sync_run", "sync", {"run_id": "5b0c"})
+    owed = Message(1, "run/x/dispatch/1", "dispatch_sync_run", "sync", {"run_id": RUN_ID})
     publish.publisher(app, redis_client)([owed])
     (ours,) = redis_client.lrange("sync", 0, -1)
     redis_client.delete("sync")
     app.send_task(
         "worker_app.tasks.dispatch_sync_run",
-        kwargs={"run_id": "5b0c"},
+        kwargs={"run_id": RUN_ID},
         queue="sync",
         task_id=str(jobs.message_id(owed.dedupe)),
         ignore_result=True,

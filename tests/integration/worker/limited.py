@@ -42,8 +42,8 @@ class Stage:
     fake: FakeGitHub
     keys: str = field(default_factory=key_ring.generate)
 
-    def org(self, name: str, token: str) -> list[Seed]:
-        """An organisation with every repository of the fake as a source, read with that token."""
+    def org(self, name: str, token: str, names: Collection[str] | None = None) -> list[Seed]:
+        """An organisation with these repositories of the fake (None: all) as sources, read with that token."""
         sealer = Vault(RingKeys(key_ring.parse(self.keys)))
         with self.postgres.transaction() as tx:
             org = sources.add_org(tx, name, "UTC")
@@ -51,6 +51,8 @@ class Stage:
             chosen = adding.add(tx, sealer, given, org_id=org.id, name="fake", created_by="a test")
             made = []
             for repository in self.fake.world.repositories.values():
+                if names is not None and repository.full_name not in names:
+                    continue
                 source = sources.add_source(tx, org.id, "github", HOST, repository.full_name, str(repository.id))
                 made.append(Seed(org, sources.set_credential(tx, source, chosen.id)))
         return made

@@ -11,8 +11,8 @@ import pytest
 from tests.processes import DEV_HOPS, Service, wait_for
 from tests.repositories import Repository, generate
 from tests.seed import column, manual_run, schedule, seed
-from worker_app.store import metrics
 from worker_app.store.postgres import Postgres
+from worker_app.store.postgres_metrics import PostgresMetrics
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -53,7 +53,7 @@ def test_due_schedule_becomes_commits_and_metrics_through_beat_and_two_fleets(
     assert states == ["succeeded"]
     assert stored(postgres) == reachable(service.folder / "r")
     with postgres.transaction() as tx:
-        rows = metrics.read(tx, made.org.id, metrics=["commits"], grain="repo")
+        rows = PostgresMetrics().read(tx, made.org.id, metrics=["commits"], grain="repo")
     assert sum(row.value or 0 for row in rows) == 120
     assert column(postgres, "SELECT count(*) FROM task_outbox") == [0]
 

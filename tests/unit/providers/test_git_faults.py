@@ -52,6 +52,41 @@ def test_words_of_git_tell_who_is_at_fault(stderr: str, right: type[object]) -> 
         assert "Please make sure" not in str(verdict)
 
 
+@pytest.mark.parametrize(
+    ("stderr", "word"),
+    [
+        ("remote: Invalid username or token.\nfatal: Authentication failed for 'https://h/a/'", "--replace"),
+        ("fatal: unable to access 'https://h/': The requested URL returned error: 401", "--replace"),
+        ("fatal: could not read Password for 'https://u@h': terminal prompts disabled", "--replace"),
+        ("git@h: Permission denied (publickey,password).\n" + BOILERPLATE, "--replace"),
+        ("No ED25519 host key is known for h\nHost key verification failed.\n" + BOILERPLATE, "ssh-keyscan -p 23 h"),
+        ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.", "another key"),
+    ],
+)
+def test_refusal_is_the_credentials_where_one_took_part(stderr: str, word: str) -> None:
+    address = git_address.parse("ssh://git@h:23/a/b")
+
+    signed = git_faults.verdict(address, GitFailed("fetch", 128, stderr), is_remote=False, is_signed=True)
+    nobody = git_faults.verdict(address, GitFailed("fetch", 128, stderr), is_remote=False)
+
+    assert type(signed) is errors.CredentialRefused
+    assert word in str(signed)
+    assert type(nobody) is errors.SourceUnavailable
+    assert "--credential" in str(nobody)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_redirect_names_the_address_as_the_fault(status: int) -> None:
+    text = f"fatal: unable to access 'https://h/': The requested URL returned error: {status}"
+
+    verdict = git_faults.verdict(
+        git_address.parse("https://h/a/b"), GitFailed("fetch", 128, text), is_remote=True, is_signed=True
+    )
+
+    assert type(verdict) is errors.SourceUnavailable
+    assert "the address it leads to" in str(verdict)
+
+
 def test_failure_without_a_mirror_is_the_remotes() -> None:
     failure = GitFailed("ls-remote", 128, "fatal: \x1b[31mnew words\0")
 

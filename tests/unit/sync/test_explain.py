@@ -21,6 +21,7 @@ from worker_app.store.explain import (
     Occurrence,
     Owed,
     Place,
+    PlannedCredential,
     Rival,
     RunFacts,
 )
@@ -489,6 +490,22 @@ def test_what_is_wrong_with_the_whole_fleet_is_said_once() -> None:
     for at in (fleet(is_beat_there=False), Fleet(away="Redis does not answer (ConnectionError)")):
         found = codes(of_job(facts, at))
         assert max(found.count(code) for code in ("no_beat", "redis_away")) == 1
+
+
+@pytest.mark.parametrize("state", ["active", "superseded", "revoked"])
+def test_credential_of_the_plan_is_named_beside_what_is_open_and_what_failed(state: str) -> None:
+    planned = PlannedCredential("main", "github.com", 3, state)
+    code = "credential_revoked" if state == "revoked" else "credential"
+    for of_it in ("planned", "queued", "running", "failed"):
+        found = of_batch(batch(state=of_it, credential=planned))
+        assert codes(found)[0] != code  # what keeps it from running comes first
+        assert codes(found).count(code) == 1
+        (named,) = (item for item in found if item.code == code)
+        assert "version 3 of credential 'main' for github.com" in named.text
+        assert (named.remedy is not None) == (state == "revoked")
+    assert code not in codes(of_batch(batch(state="succeeded", credential=planned)))
+    whole = of_run(run(state="running", batches=(batch(credential=planned),), credentials=(planned,)))
+    assert codes(whole).count(code) == 1
 
 
 def test_every_code_stands_in_the_how_to() -> None:

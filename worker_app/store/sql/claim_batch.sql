@@ -16,4 +16,7 @@ WHERE b.id = :batch_id
                     AND y.state = 'running' AND y.lease_until >= now() AND y.id <> b.id)
 RETURNING b.id, b.run_id, b.org_id, b.provider, b.source_id, b.dataset, b.attempt, b.walk, b.cursor ->> 'position' AS position,
           coalesce((b.cursor ->> 'is_over')::boolean, false) AS is_over, b.incomplete_reason,
+          b.credential_id,
+          (SELECT c.version FROM run_credentials c WHERE c.run_id = b.run_id AND c.credential_id = b.credential_id) AS version,
+          (SELECT c.fingerprint FROM run_credentials c WHERE c.run_id = b.run_id AND c.credential_id = b.credential_id) AS fingerprint,
           now() AS claimed_at, (SELECT r.cancel_requested_at IS NOT NULL FROM sync_runs r WHERE r.id = b.run_id) AS is_cancelled

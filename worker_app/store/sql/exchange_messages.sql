@@ -11,5 +11,5 @@ due AS MATERIALIZED (
   ORDER BY available_at, id LIMIT 25 FOR UPDATE SKIP LOCKED)
 UPDATE task_outbox o SET claimed_until = now() + interval '30 seconds', claim_token = :token, attempts = o.attempts + 1
 FROM due WHERE o.id = due.id
-RETURNING o.id, o.dedupe, o.task, o.queue, o.kwargs,
+RETURNING o.id, o.dedupe, o.task, o.queue, o.kwargs, o.org_id,
           CAST(extract(epoch FROM clock_timestamp() - due.available_at) AS double precision) AS age

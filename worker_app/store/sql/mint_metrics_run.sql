@@ -1,4 +1,4 @@
--- The metrics run that follows a sync run, in the transaction that closes it; its uuid5 id makes it one.
+-- A metrics run and its message. The one that follows a sync run has a uuid5 id, which makes it one.
 WITH r AS (
   INSERT INTO sync_runs (id, org_id, kind, trigger, wakes, deadline_at)
   VALUES (:id, :org_id, 'metrics', :trigger, 1, now() + interval '24 hours') ON CONFLICT DO NOTHING RETURNING id)

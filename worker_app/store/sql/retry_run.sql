@@ -1,9 +1,11 @@
 -- Open a closed run again for what failed of it: failed batches, or all that a lost run left open. A run that has no batches
--- begins anew. The caller holds the cap key and has locked the run.
+-- begins anew. What is opened again gets the credential that its source has now. The caller holds the cap key and has locked the
+-- run.
 WITH b AS (
   UPDATE sync_batches s
   SET state = 'planned', attempt = 0, deferrals = 0, stalled_since = NULL, not_before = NULL, finished_at = NULL, complete = NULL,
-      error_class = NULL, error = NULL
+      error_class = NULL, error = NULL,
+      credential_id = coalesce((SELECT q.credential_id FROM sources q WHERE q.org_id = s.org_id AND q.id = s.source_id), :no_credential)
   FROM sync_runs t
   WHERE t.id = :id AND s.run_id = t.id AND (s.state = 'failed' OR s.state = 'cancelled' AND t.state = 'lost') RETURNING s.id),
 r AS (

@@ -1,9 +1,11 @@
 -- Days whose coverage changes although no record does, since the walk that is about to move the cursor began after them: those
--- with metrics that were computed when they were not read to their end, and those that are being computed at this moment, which
--- nobody sees yet. Days from the last complete walk on; before the first one no day was covered.
+-- that were computed when they were not read to their end, and those that are being computed at this moment, which nobody sees
+-- yet. Days from the last complete walk on; before the first one no day was covered. An older program tells in metric_daily alone.
 INSERT INTO touched_days AS d (org_id, day)
 SELECT o.id, x.day
-FROM (SELECT m.day FROM metric_daily m WHERE m.org_id = :org_id AND m.coverage < 1
+FROM (SELECT u.day FROM uncovered_days u WHERE u.org_id = :org_id
+      UNION
+      SELECT m.day FROM metric_daily m WHERE m.org_id = :org_id AND m.coverage < 1
       UNION
       SELECT t.day FROM touched_days t WHERE t.org_id = :org_id) x
 JOIN orgs o ON o.id = :org_id

@@ -1,64 +1,29 @@
-"""Credentials from the hand of a person to a client, on a real Postgres."""
+"""A credential from its row to a client: what opens, and what is refused by which error."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import permutations
 from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import text
+from structlog.testing import capture_logs
 
 from tests import private_keys
+from tests.integration.credentials.sealed import CANARY, TOKEN, add, org, resolver_of, stamp, token, vault_of
 from tests.seed import column, execute
-from worker_app import errors, key_ring
-from worker_app.credentials import adding
-from worker_app.credentials.kinds import Credential, GitHubApp, GitHubToken
+from worker_app import errors, key_ring, telemetry
+from worker_app.credentials.kinds import GitHubApp
 from worker_app.credentials.resolver import CredentialResolver
+from worker_app.records import CredentialStamp
 from worker_app.secret import Secret
 from worker_app.store import credentials as rows
-from worker_app.store import sources
-from worker_app.store.credentials import Entry
 from worker_app.store.postgres import Postgres
-from worker_app.vault import RingKeys, Vault
 
 pytestmark = pytest.mark.integration
-CANARY = "ghp_canary8f3a"
-RING = key_ring.generate()
-TOKEN = GitHubToken("github.com", Secret(CANARY))
 COPY = (
     "UPDATE org_credentials t SET wrapped_dek = f.wrapped_dek, ciphertext = f.ciphertext, key_id = f.key_id "
     "FROM org_credentials f WHERE t.id = :to AND t.version = :to_version AND f.id = :from AND f.version = :from_version"
 )
-
-
-def vault_of(ring: str = RING) -> Vault:
-    return Vault(RingKeys(key_ring.parse(ring)))
-
-
-@pytest.fixture
-def resolver(postgres: Postgres) -> CredentialResolver:
-    return CredentialResolver(postgres, vault_of())
-
-
-def org(postgres: Postgres, name: str = "acme") -> UUID:
-    with postgres.transaction() as tx:
-        return sources.add_org(tx, name, "UTC").id
-
-
-def add(
-    postgres: Postgres,
-    org_id: UUID,
-    credential: Credential = TOKEN,
-    name: str = "main",
-    *,
-    replaces: bool = False,
-    sealer: Vault | None = None,
-) -> Entry:
-    with postgres.transaction() as tx:
-        return adding.add(
-            tx, sealer or vault_of(), credential, org_id=org_id, name=name, created_by="me", replaces=replaces
-        )
 
 
 def test_credential_is_resolved_as_it_was_added(postgres: Postgres, resolver: CredentialResolver) -> None:
@@ -83,6 +48,7 @@ def test_sealed_bytes_that_were_copied_to_another_row_do_not_open(
         add(postgres, acme), add(postgres, acme, name="second"), add(postgres, orbit),
         add(postgres, acme, replace(TOKEN, host="ghe.acme.com")), add(postgres, acme, replaces=True),
     ]  # fmt: skip
+    stamps = {entry: stamp(postgres, entry) for entry in entries}
     refused = 0
     for source, target in permutations(entries, 2):
         with postgres.transaction() as tx:
@@ -95,14 +61,14 @@ def test_sealed_bytes_that_were_copied_to_another_row_do_not_open(
             **{"to": target.id, "to_version": target.version, "from": source.id, "from_version": source.version},
         )  # fmt: skip
         with pytest.raises(errors.CredentialUndecryptable, match=str(target.id)):
-            resolver.resolve(target.org_id, target.id, target.version)
+            resolver.resolve(target.org_id, target.id, stamps[target])
         refused += 1
         execute(
             postgres,
             "UPDATE org_credentials SET wrapped_dek = :dek, ciphertext = :text WHERE id = :id AND version = :version",
             dek=kept.wrapped_dek, text=kept.ciphertext, id=target.id, version=target.version,
         )  # fmt: skip
-        resolver.resolve(target.org_id, target.id, target.version)
+        resolver.resolve(target.org_id, target.id, stamps[target])
     assert refused == 20
 
 
@@ -118,7 +84,7 @@ def test_row_that_was_given_another_destination_does_not_open(
 
 def test_ring_without_the_key_of_a_row_is_told_so(postgres: Postgres) -> None:
     added = add(postgres, org(postgres))
-    other = CredentialResolver(postgres, vault_of(key_ring.generate("k2")))
+    other = resolver_of(postgres, key_ring.generate("k2"))
     with pytest.raises(errors.CredentialUndecryptable, match="CREDENTIAL_KEYS has no key k1"):
         other.resolve(added.org_id, added.id)
 
@@ -130,44 +96,22 @@ def test_replaced_credential_is_the_next_version_under_the_same_id(
     second = add(postgres, first.org_id, replace(TOKEN, token=Secret("ghp_new")), replaces=True)
     assert (second.id, second.version) == (first.id, 2)
     assert resolver.resolve(first.org_id, first.id) == replace(TOKEN, token=Secret("ghp_new"))
-    assert resolver.resolve(first.org_id, first.id, 1) == TOKEN
+    assert resolver.resolve(first.org_id, first.id, stamp(postgres, first)) == TOKEN
     states = "SELECT state FROM org_credentials ORDER BY version"
     assert column(postgres, states) == ["superseded", "active"]
 
 
-def test_name_that_is_taken_is_replaced_only_when_asked(postgres: Postgres) -> None:
-    org_id = org(postgres)
-    with pytest.raises(errors.UsageError, match="there is no credential 'main' for github at"):
-        add(postgres, org_id, replaces=True)
-    add(postgres, org_id)
-    with pytest.raises(errors.Conflict, match="--replace"):
-        add(postgres, org_id)
-    assert add(postgres, org_id, replace(TOKEN, host="ghe.acme.com")).version == 1
-    assert add(postgres, org(postgres, "orbit")).version == 1
-
-
 def test_removed_credential_is_erased_and_refused(postgres: Postgres, resolver: CredentialResolver) -> None:
-    org_id = add(postgres, org(postgres)).org_id
-    second = add(postgres, org_id, replaces=True)
+    first = add(postgres, org(postgres))
+    org_id, second = first.org_id, add(postgres, first.org_id, replaces=True)
     with postgres.transaction() as tx:
         rows.erase(tx, second)
         assert rows.entries(tx, org_id) == []
-    for version in (None, 1, 2):
+    for planned in (None, stamp(postgres, first), stamp(postgres, second)):
         with pytest.raises(errors.CredentialRevoked, match=r"'main' \(github, github\.com\) was removed"):
-            resolver.resolve(org_id, second.id, version)
+            resolver.resolve(org_id, second.id, planned)
     left = "SELECT length(wrapped_dek) + length(ciphertext) FROM org_credentials"
     assert column(postgres, left) == [0, 0]
-
-
-def test_name_that_was_removed_and_is_added_again_keeps_its_id(
-    postgres: Postgres, resolver: CredentialResolver
-) -> None:
-    first = add(postgres, org(postgres))
-    with postgres.transaction() as tx:
-        rows.erase(tx, first)
-    again = add(postgres, first.org_id)
-    assert (again.id, again.version) == (first.id, 2)
-    assert resolver.resolve(first.org_id, first.id) == TOKEN
 
 
 def test_row_that_this_program_does_not_know_is_malformed(postgres: Postgres, resolver: CredentialResolver) -> None:
@@ -204,37 +148,80 @@ def test_use_that_another_process_is_noting_is_waited_for_by_nobody(
         assert resolver.resolve(added.org_id, added.id) == TOKEN
 
 
-def test_fingerprints_tell_equal_secrets_apart_from_others(postgres: Postgres) -> None:
-    org_id = org(postgres)
-    add(postgres, org_id)
-    add(postgres, org_id, name="same")
-    add(postgres, org_id, replace(TOKEN, token=Secret("ghp_other")), name="other")
-    marks = dict(zip(column(postgres, "SELECT name FROM org_credentials ORDER BY name"),
-                     map(bytes, column(postgres, "SELECT fingerprint FROM org_credentials ORDER BY name")), strict=True))  # type: ignore[arg-type]  # fmt: skip
-    assert marks["main"] == marks["same"] != marks["other"]
+def test_version_that_was_planned_is_used_whatever_came_after_it(
+    postgres: Postgres, resolver: CredentialResolver
+) -> None:
+    entries = [add(postgres, org(postgres), token("ghp_version1"))]
+    for number in (2, 3):
+        entries.append(add(postgres, entries[0].org_id, token(f"ghp_version{number}"), replaces=True))
+    for number, entry in enumerate(entries, 1):
+        opened = resolver.resolve(entry.org_id, entry.id, stamp(postgres, entry))
+        assert opened == token(f"ghp_version{number}")
 
 
-def test_ring_of_another_database_adds_nothing(postgres: Postgres) -> None:
-    org_id = org(postgres)
-    add(postgres, org_id)
-    for ring in (key_ring.generate("k1"), key_ring.generate("k2")):
-        with pytest.raises(errors.SettingsError, match="the key ring that this database was begun with"):
-            add(postgres, org_id, name="second", sealer=vault_of(ring))
-    assert column(postgres, "SELECT name FROM org_credentials") == ["main"]
+def test_stamp_of_another_secret_or_of_a_version_that_is_not_there_opens_nothing(
+    postgres: Postgres, resolver: CredentialResolver
+) -> None:
+    first = add(postgres, org(postgres), token("ghp_version1"))
+    second = add(postgres, first.org_id, token("ghp_version2"), replaces=True)
+    one, two = stamp(postgres, first), stamp(postgres, second)
+    crossed = (CredentialStamp(1, two.fingerprint), CredentialStamp(2, one.fingerprint))
+    for wrong in (*crossed, CredentialStamp(2, b""), CredentialStamp(2, two.fingerprint[:-1])):
+        with pytest.raises(errors.CredentialMissing, match="does not hold the secret any more"):
+            resolver.resolve(first.org_id, first.id, wrong)
+    with pytest.raises(errors.CredentialMissing, match="in version 3, which the run was planned with"):
+        resolver.resolve(first.org_id, first.id, CredentialStamp(3, two.fingerprint))
 
 
-def test_many_that_add_the_first_credential_at_once_share_one_key_and_one_name(postgres: Postgres) -> None:
-    org_id, barrier = org(postgres), threading.Barrier(8)
+def test_stamp_of_one_organisation_opens_nothing_of_another(postgres: Postgres, resolver: CredentialResolver) -> None:
+    entries = [add(postgres, org(postgres, name), token("ghp_the_same")) for name in ("acme", "orbit")]
+    assert stamp(postgres, entries[0]) == stamp(postgres, entries[1])  # the same secret in the same version
+    for mine, other in permutations(entries, 2):
+        with pytest.raises(errors.CredentialMissing):
+            resolver.resolve(mine.org_id, other.id, stamp(postgres, mine))
 
-    def one(number: int) -> str:
-        barrier.wait(20)
-        try:
-            return str(add(postgres, org_id, name="main" if number % 2 else f"own-{number}").version)
-        except errors.Conflict:
-            return "conflict"
 
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(one, range(8), timeout=20))
-    assert sorted(answers) == ["1"] * 5 + ["conflict"] * 3
-    assert len(column(postgres, "SELECT purpose FROM vault_keys")) == 1
-    assert len(set(column(postgres, "SELECT fingerprint FROM org_credentials"))) == 1
+def test_versions_that_were_revoked_with_a_replacement_name_the_way_out(
+    postgres: Postgres, resolver: CredentialResolver
+) -> None:
+    first = add(postgres, org(postgres))
+    second = add(postgres, first.org_id, replaces=True)
+    marks = [stamp(postgres, first), stamp(postgres, second)]
+    add(postgres, first.org_id, token("ghp_new"), replaces=True, revoke_old=True)
+    for mark in marks:
+        with pytest.raises(errors.CredentialRevoked, match=f"version {mark.version} of .* `dev-hops runs retry`"):
+            resolver.resolve(first.org_id, first.id, mark)
+    assert resolver.resolve(first.org_id, first.id) == token("ghp_new")
+    sizes = "SELECT length(wrapped_dek) + length(ciphertext) FROM org_credentials ORDER BY version"
+    assert [size == 0 for size in column(postgres, sizes)] == [True, True, False]
+
+
+def test_refusal_is_told_by_ids_alone_and_one_that_does_not_open_is_counted(
+    postgres: Postgres, resolver: CredentialResolver
+) -> None:
+    added = add(postgres, org(postgres))
+    execute(postgres, "UPDATE org_credentials SET ciphertext = wrapped_dek")
+    before = undecryptable()
+    with capture_logs() as told:
+        for credential_id in (added.id, UUID(int=7)):
+            with pytest.raises(errors.CredentialRefused):
+                resolver.resolve(added.org_id, credential_id, stamp(postgres, added))
+    line = {"event": "credential.refused", "log_level": "warning", "org_id": str(added.org_id), "version": 1}
+    assert told == [
+        {**line, "credential_id": str(added.id), "error_class": "CredentialUndecryptable"},
+        {**line, "credential_id": str(UUID(int=7)), "error_class": "CredentialMissing"},
+    ]
+    assert undecryptable() - before == 1
+
+
+def test_store_that_does_not_answer_is_no_refusal() -> None:
+    away = Postgres("postgresql://nobody:x@127.0.0.1:1/none", pool_size=1)
+    with pytest.raises(errors.StoreAway), capture_logs() as told:
+        resolver_of(away).resolve(UUID(int=1), UUID(int=2))
+    assert told == []
+    assert not issubclass(errors.StoreAway, errors.PermanentError)
+    away.close()
+
+
+def undecryptable() -> float:
+    return telemetry.CREDENTIAL_UNDECRYPTABLE.labels("github")._value.get()  # type: ignore[no-any-return]
