@@ -23,7 +23,7 @@ from worker_app.sync.outbox import Relay
 from worker_app.worker import publish
 from worker_app.worker.guarded_app import GuardedApp
 
-# A chord of Celery leaves a connection to its results in a ring, which closes by itself; it is no matter of the guard.
+# A connection of Celery now and then closes only when its ring of objects is collected; which, is not known. No matter of the guard.
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
