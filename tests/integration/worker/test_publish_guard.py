@@ -23,7 +23,7 @@ from worker_app.sync.outbox import Relay
 from worker_app.worker import publish
 from worker_app.worker.guarded_app import GuardedApp
 
-# A connection of Celery now and then closes only when its ring of objects is collected; which, is not known. No matter of the guard.
+# Now and then a connection of Celery closes only when a ring of objects is collected: no matter of the guard.
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
