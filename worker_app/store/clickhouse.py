@@ -139,6 +139,8 @@ def _is_of_the_network(error: Exception, text: str) -> bool:
 
 def _first_line(error: Exception) -> str:
     """The beginning of the client's message, without the address and the version that it ends with."""
+    if reason := re.search(r"\[Errno -?\d+\] ([^'\")]+)", str(error)):  # what the system said, out of four wrappings
+        return reason[1].strip()
     text = re.sub(r" \(for url .*?\)| \(version .*|^Received ClickHouse.*?DB::Exception: ", "", str(error))
     return (text.strip().splitlines() or [type(error).__name__])[0][:300]
 
@@ -152,7 +154,8 @@ def connect(url: str, *, call_seconds: int = CALL_SECONDS) -> ClickHouse:
         raise errors.SettingsError(
             "CLICKHOUSE_URL is set and clickhouse-connect is not installed: pip install 'dev-hops[clickhouse]', or unset it"
         )
-    logging.getLogger("clickhouse_connect").setLevel(logging.ERROR)  # it warns of what it raises
+    for name in ("clickhouse_connect", "urllib3.connectionpool"):
+        logging.getLogger(name).setLevel(logging.ERROR)  # they warn of what they raise
     try:
         return ClickHouse(clickhouse_address.parse(url), call_seconds=call_seconds)
     except ValueError as error:
