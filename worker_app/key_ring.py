@@ -40,6 +40,9 @@ def parse(text: str) -> KeyRing:
         if not KEY_ID.fullmatch(key_id):
             faults.append(f"entry {number} has no id before a colon, such as k1")
             continue
+        if not encoded:
+            faults.append(f"{key_id} has no key behind its id and a colon")
+            continue
         key = _decoded(encoded)
         faults += [f"{key_id} {fault}" for fault in _faults(key)]
         if key_id in keys:

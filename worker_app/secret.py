@@ -97,10 +97,6 @@ class Secret:
         """The text itself."""
         return self._value
 
-    def begins_with(self, beginning: str) -> bool:
-        """Whether it begins so: the kind of a token is told by its beginning."""
-        return self._value.startswith(beginning)
-
     def __repr__(self) -> str:
         return "Secret(***)"
 

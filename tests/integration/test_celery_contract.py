@@ -22,6 +22,7 @@ from celery import Celery
 from celery.exceptions import Reject
 from celery.worker.request import Request
 
+from worker_app import runtime
 from worker_app.embedded.stores import StoreAddresses
 
 pytestmark = pytest.mark.integration
@@ -142,6 +143,9 @@ def run_worker(folder: Path, app: str, source: str, *arguments: str, **environme
 @pytest.fixture(scope="module")
 def seen(stores: StoreAddresses, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the probe noted from its start to its end, with one task in between."""
+    redis = runtime.redis_client(stores.redis_url, connections=1)
+    redis.flushall()  # what other tests left there on purpose, the probe could not work with
+    redis.close()
     with Celery("producer", broker=stores.redis_url, set_as_current=False) as producer:
         producer.send_task("stop", task_id="an-id", queue=QUEUE, ignore_result=True)
     arguments = ("--pool", "gevent", "--autoscale", "4,2")

@@ -38,7 +38,7 @@ def test_repr_shows_no_key() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("k1:", "k1 is not base64"),
+        ("k1:", "k1 has no key behind its id and a colon"),
         ("k1:hello world", "k1 is not base64"),
         ("k1:aGVsbG8=", "k1 has 5 bytes instead of 32"),
         (f"k1:{encoded(bytes(64))}", "k1 has 64 bytes instead of 32"),

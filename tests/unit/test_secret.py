@@ -80,11 +80,6 @@ def test_copies_of_a_secret_are_itself(secret: Secret) -> None:
     assert asdict(Holder("h", secret))["token"] is secret
 
 
-def test_kind_of_a_token_is_told_by_its_beginning(secret: Secret) -> None:
-    assert secret.begins_with("ghp_")
-    assert not secret.begins_with("glpat-")
-
-
 def test_secret_has_no_hash(secret: Secret) -> None:
     with pytest.raises(TypeError):
         hash(secret)

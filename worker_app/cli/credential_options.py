@@ -75,7 +75,7 @@ def wanted(provider: str, host: str, details: Details) -> Wanted:
         case "jira":
             return _jira(host, details.email)
         case "linear":
-            return Wanted("key", lambda text: LinearKey(host, given.linear_key_of(text)))
+            return Wanted("key", lambda text: LinearKey(host, given.token_of(text, "linear")))
         case _:
             return _git(host, details)
 

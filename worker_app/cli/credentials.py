@@ -1,5 +1,6 @@
 """Credentials of organisations: added from standard input, a file or a variable, and never shown again."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def credentials_group() -> None:
     """Credentials: what a provider is asked with, sealed for one organisation and one host."""
 
 
-@credentials_group.command("add")
+@credentials_group.command("add", context_settings={"allow_extra_args": True})  # click would repeat them
 @click.argument("name")
 @click.option("--provider", type=click.Choice(options.PROVIDERS), required=True, help="Whose credential it is.")
 @click.option(
@@ -58,6 +59,7 @@ def add_credential(
     **details: Any,
 ) -> None:
     """Add a credential under NAME. The secret comes from standard input, --file or --env, never from an argument."""
+    _refuse_further(click.get_current_context().args)
     _check_name(name)
     if revoke_old and not replace:
         raise errors.UsageError(
@@ -76,14 +78,24 @@ def add_credential(
                 tx, sealer, credential, org_id=org.id, name=name, created_by=context.author(), replaces=replace,
                 revoke_old=revoke_old,
             )  # fmt: skip
-    told = f"credential {added.name} for {added.host} added (version {added.version}, {added.id})"
+    done = "has a new secret" if replace else "added"
+    told = f"credential {added.name} for {added.host} {done} (version {added.version}, {added.id})"
     output.emit(added, as_json=as_json, show=output.sentence(told))
 
 
-def _check_name(name: str) -> None:
-    if not name.strip() or not name.isprintable() or len(name) > MOST_NAME:
+def _refuse_further(arguments: Sequence[str]) -> None:
+    """A word too many may be a secret of a shape that nobody knows, so it is not repeated."""
+    if arguments:
         raise errors.UsageError(
-            f"credential is {name[:MOST_NAME]!r}: give a name of 1 to {MOST_NAME} printable characters"
+            "there is an argument too many. If it is the secret, it is in the shell's history and others saw it: withdraw it, "
+            "and give a new one on standard input, by --file or by --env"
+        )
+
+
+def _check_name(name: str) -> None:
+    if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > MOST_NAME:
+        raise errors.UsageError(
+            f"credential is {name[:MOST_NAME]!r}: give a name of 1 to {MOST_NAME} printable characters, no space around it"
         )
 
 

@@ -49,7 +49,9 @@ def migrate_clickhouse(as_json: bool) -> None:
 
 @migrate_group.command("status")
 @click.option(
-    "--check", is_flag=True, help="Exit 0 when current, 75 when behind, 1 when ledgers disagree, 78 when too old."
+    "--check",
+    is_flag=True,
+    help="Exit 0 when current, 75 when behind, 1 when ledgers disagree, 78 when too new for this program.",
 )
 @output.json_option
 def migrate_status(check: bool, as_json: bool) -> None:

@@ -7,9 +7,15 @@ from worker_app.secret import Secret
 
 LEAST_SECRET, MOST_SECRET = 8, 1_000  # characters; those of the providers have 20 to about 550
 MOST_ACCOUNT = 254  # characters of an e-mail address or the name of a user
-_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?")
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HOST = re.compile(rf"(?=.{{1,253}}(?::|$)){_LABEL}(?:\.{_LABEL})*(?::(?P<port>[0-9]{{1,5}}))?")
+MOST_PORT = 65_535
 _EMAIL = re.compile(r"[^\s@:]+@[^\s@:]+\.[^\s@:]+")
 _USER = re.compile(r"[^\s:]+")
+_PASTED = re.compile(
+    r"""["'`]|\w+=(?=gh[a-z]_|github_pat_|gl[a-z]+-|ATATT|lin_)"""
+)  # quotes, or the line of a variable
+_PASSING = re.compile(r"gh[sru]_|glrt-|lin_oauth_")  # of an hour, of a refresh, of a person behind an app, of a runner
 _FOR_PEOPLE = {
     "api.github.com": "github.com",
     "www.github.com": "github.com",
@@ -32,9 +38,9 @@ def token_of(text: str, provider: str) -> Secret:
     """
     token = text.strip()
     _check_length(token, "token")
-    if not token.isascii() or not token.isprintable() or " " in token:
+    if not token.isascii() or not token.isprintable() or " " in token or _PASTED.match(token):
         raise errors.UsageError(
-            "the token holds a space, a line break or another character that no token has; copy it again, alone"
+            "the token holds a space, a quote, a line break or something else that no token has; copy it again, alone"
         )
     issuers = [name for name, begins in _ISSUED_BY.items() if begins.match(token)]
     if issuers and provider not in issuers:
@@ -42,17 +48,11 @@ def token_of(text: str, provider: str) -> Secret:
             f"the token begins as those of {issuers[0]} do, and --provider is {provider}: give one of {provider}, or write "
             f"--provider {issuers[0]}; it was sent nowhere"
         )
-    return Secret(token)
-
-
-def linear_key_of(text: str) -> Secret:
-    """A personal API key of Linear. Raises UsageError for what `token_of` refuses, and for a token of OAuth."""
-    key = token_of(text, "linear")
-    if key.begins_with("lin_oauth_"):
+    if _PASSING.match(token):
         raise errors.UsageError(
-            "the secret is a token of OAuth, which ends by itself; make a personal API key in Linear"
+            "the token is one that ends by itself or reads nothing: make a personal access token, or a personal API key in Linear"
         )
-    return key
+    return Secret(token)
 
 
 def password_of(text: str) -> Secret:
@@ -87,7 +87,8 @@ def user_of(text: str) -> str:
 def host_of(text: str) -> str:
     """A host as a person sees it, in lower case. Raises UsageError for an address in its place."""
     host = text.strip().lower().removesuffix(":443")
-    if not _HOST.fullmatch(host):
+    found = _HOST.fullmatch(host)
+    if not found or not 0 < int(found["port"] or 1) <= MOST_PORT:
         shown = re.sub(r"^.*@", "***@", text)[:100]
         raise errors.UsageError(
             f"host is {shown!r}: write it as in github.com, without scheme, path, user and final dot"

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from worker_app import errors
-from worker_app.jobs import RunState
+from worker_app.jobs import Run, RunState
 from worker_app.metrics import commits, days
 from worker_app.metrics.commits import Place
 from worker_app.metrics.days import Reading
@@ -28,7 +28,8 @@ log = structlog.get_logger(__name__)
 def run(postgres: Postgres, sink: MetricSink, run_id: UUID, *, lease_seconds: int) -> int | None:
     """Compute all touched days of the run's organisation and close it; returns how many. None: a duplicate message.
 
-    While another run computes the same organisation, this one is put back to wait: it holds no slot and spends no attempt.
+    While another run computes the same organisation, or a store is away, this one is put back to wait: it holds no slot and
+    spends no attempt. Where the store of metrics refuses, it fails with its words, and the days stay touched.
     """
     owner, done = uuid4(), 0
     with postgres.transaction() as tx:
@@ -41,20 +42,37 @@ def run(postgres: Postgres, sink: MetricSink, run_id: UUID, *, lease_seconds: in
             return runs.renew(tx, run_id, owner, lease_seconds)
 
     with lease.kept(renew, lease_seconds) as lost:
-        while (computed := _step(postgres, sink, claimed.org_id)) != 0:
-            if computed is None:
-                with postgres.transaction() as tx:
-                    runs.defer(tx, claimed, owner, BUSY_SECONDS)
-                log.info("metrics.deferred", reason="another run computes this organisation", days=done)
-                return done
-            done += computed
-            if lost.is_set():
-                raise errors.LeaseLost(f"run {run_id} was taken over")
-    with postgres.transaction() as tx:
-        if not runs.close(tx, run_id, owner, RunState.SUCCEEDED):
-            raise errors.LeaseLost(f"run {run_id} was taken over")
-    promote.after(postgres, claimed.job_id)
+        try:
+            while (computed := _step(postgres, sink, claimed.org_id)) != 0:
+                if computed is None:
+                    _defer(postgres, claimed, owner, "another run computes this organisation")
+                    return done
+                done += computed
+                if lost.is_set():
+                    raise errors.LeaseLost(f"run {run_id} was taken over")
+        except errors.StoreAway as error:
+            _defer(postgres, claimed, owner, str(error))
+            return done
+        except errors.StoreRefused as error:
+            _close(postgres, claimed, owner, RunState.FAILED, error)
+            return done
+    _close(postgres, claimed, owner, RunState.SUCCEEDED)
     return done
+
+
+def _defer(postgres: Postgres, claimed: Run, owner: UUID, reason: str) -> None:
+    """Let the run wait without a slot; the days that it has not computed stay touched. Raises StoreAway when Postgres is away."""
+    with postgres.transaction() as tx:
+        runs.defer(tx, claimed, owner, BUSY_SECONDS)
+    log.info("metrics.deferred", reason=reason)
+
+
+def _close(postgres: Postgres, claimed: Run, owner: UUID, state: RunState, error: Exception | None = None) -> None:
+    said = (str(error), type(error).__name__) if error else (None, None)
+    with postgres.transaction() as tx:
+        if not runs.close(tx, claimed.id, owner, state, *said):
+            raise errors.LeaseLost(f"run {claimed.id} was taken over")
+    promote.after(postgres, claimed.job_id)
 
 
 def _step(postgres: Postgres, sink: MetricSink, org_id: UUID) -> int | None:

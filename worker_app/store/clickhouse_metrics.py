@@ -8,17 +8,18 @@ Page: https://clickhouse.com/docs/engines/table-engines/mergetree-family/replaci
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
 
 import structlog
 from sqlalchemy import text
 
-from worker_app.store.clickhouse import ClickHouse
+from worker_app.store.clickhouse import ClickHouse, Row
 from worker_app.store.metrics import MetricRow
 from worker_app.store.postgres import Transaction
 
+BLOCK_ROWS = 20_000  # in one insert: a second of work for the client, and far within the deadline of a call
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2299, 12, 31)  # of ClickHouse's Date32; it would move others to its ends
 COLUMNS = {  # names and types of what is inserted, in the order of MetricRow's fields
     "metric": "LowCardinality(String)",
@@ -35,10 +36,10 @@ COLUMNS = {  # names and types of what is inserted, in the order of MetricRow's 
     "computed_at": "DateTime64(3, 'UTC')",
     "org_id": "UUID",
 }
-# A share is kept in 32 bits; by way of its text it is the same number that Postgres gives.
+# A share is kept in 32 bits; by way of its shortest text it is the same number that Postgres gives. ClickHouse's own way back
+# from a text is inexact in the last bit.
 _FIELDS = (
-    "metric, definition_v, grain, grain_id, day, value, num, den, n, "
-    "toFloat64(toString(coverage)), input_watermark, computed_at"
+    "metric, definition_v, grain, grain_id, day, value, num, den, n, toString(coverage), input_watermark, computed_at"
 )
 _WHERE = "org_id = {org_id:UUID} AND (empty({metrics:Array(String)}) OR metric IN {metrics:Array(String)})"
 BEFORE = f"SELECT {_FIELDS} FROM metric_daily FINAL WHERE {_WHERE} AND day IN {{days:Array(Date32)}}"  # noqa: S608 - no value
@@ -78,13 +79,14 @@ class ClickHouseMetrics:
             return
         asked: dict[str, object] = {"org_id": org_id, "metrics": list(metrics), "days": wanted}
         before = [_row(row) for row in self._client.query(BEFORE, asked)]
+        _keep(tx)
         (latest,) = self._client.query(LATEST, asked)[0]
-        # Postgres is asked between the two calls of ClickHouse: an idle transaction would be ended.
         at = _later(tx, latest)
         added = [*given, *_retracted(before, given)]
-        self._client.insert(
-            "metric_daily", COLUMNS, [(*astuple(replace(row, computed_at=at)), org_id) for row in added]
-        )
+        for first in range(0, len(added), BLOCK_ROWS):
+            _keep(tx)
+            block = [_values(row, at, org_id) for row in added[first : first + BLOCK_ROWS]]
+            self._client.insert("metric_daily", COLUMNS, block)
 
     def read(
         self,
@@ -97,12 +99,15 @@ class ClickHouseMetrics:
         end: date | None = None,
     ) -> list[MetricRow]:
         """The rows of an organisation; see `MetricSink`."""
+        first, last = max(start or FIRST_DAY, FIRST_DAY), min(end or LAST_DAY, LAST_DAY)
+        if first > last:
+            return []  # ClickHouse would move the days to the ends of its own
         asked: dict[str, object] = {
             "org_id": org_id,
             "metrics": list(metrics),
             "grain": grain or "",
-            "start": max(start or FIRST_DAY, FIRST_DAY),
-            "end": min(end or LAST_DAY, LAST_DAY),
+            "start": first,
+            "end": last,
         }
         return [_row(row) for row in self._client.query(READ, asked)]
 
@@ -111,8 +116,17 @@ class ClickHouseMetrics:
         self._client.close()
 
 
-def _row(values: Sequence[object]) -> MetricRow:
-    return MetricRow(*values)  # type: ignore[arg-type]  # by COLUMNS
+def _row(values: Row) -> MetricRow:
+    metric, version, grain, grain_id, day, value, num, den, n, coverage, watermark, at = values
+    return MetricRow(metric, version, grain, grain_id, day, value, num, den, n, float(coverage), watermark, at)
+
+
+def _values(row: MetricRow, at: datetime, org_id: UUID) -> tuple[object, ...]:
+    """What COLUMNS name, in their order. Written out: dataclasses.astuple takes a second for 30,000 rows."""
+    return (
+        row.metric, row.definition_v, row.grain, row.grain_id, row.day, row.value, row.num, row.den, row.n,
+        row.coverage, row.input_watermark, at, org_id,
+    )  # fmt: skip
 
 
 def _storable(rows: Sequence[MetricRow]) -> list[MetricRow]:
@@ -131,6 +145,11 @@ def _retracted(before: Iterable[MetricRow], given: Iterable[MetricRow]) -> list[
 
 def _key(row: MetricRow) -> _Key:
     return _Key(row.metric, row.definition_v, row.grain, row.grain_id, row.day)
+
+
+def _keep(tx: Transaction) -> None:
+    """Say something to Postgres before the next call of ClickHouse: it ends a transaction that is idle for 10 s."""
+    tx.execute(text("SELECT 1"))
 
 
 def _later(tx: Transaction, latest: datetime) -> datetime:

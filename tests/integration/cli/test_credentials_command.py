@@ -145,9 +145,11 @@ def test_old_secret_is_erased_at_once_where_that_is_asked_for(made: Seed, postgr
     ("arguments", "given", "words"),
     [
         (["main", *GITHUB], "", "the secret is empty"),
-        (["main", *GITHUB], f"{CANARY}\n{CANARY}", "the token holds a space, a line break"),
-        (["main", *GITHUB], b"\xff" + CANARY.encode(), "the token holds a space, a line break"),
+        (["main", *GITHUB], f"{CANARY}\n{CANARY}", "the token holds a space, a quote, a line break"),
+        (["main", *GITHUB], b"\xff" + CANARY.encode(), "the token holds a space, a quote, a line break"),
         (["main", *GITHUB], CANARY * 10_000, "more than 65536 bytes"),
+        (["main", CANARY[4:], *GITHUB], CANARY, "there is an argument too many"),
+        ([" main", *GITHUB], CANARY, "no space around it"),
         (["main", *GITHUB, "--app-id", "7"], CANARY, "--app-id and --installation-id go together"),
         (["main", *GITHUB, "--app-id", "7", "--installation-id", "4"], CANARY, "is no RSA key in PEM"),
         (["main", *GITHUB, "--env", CANARY], None, "--env names a variable that is not set"),
@@ -176,7 +178,9 @@ def test_what_cannot_be_is_refused_with_the_remedy_and_echoes_nothing(
 
 
 def test_secret_is_no_argument(made: Seed) -> None:
-    assert CliRunner().invoke(cli, ["credentials", "add", "main", CANARY, *GITHUB]).exit_code == 2
+    result = invoked("add", "main", CANARY, *GITHUB)
+    assert isinstance(result.exception, errors.UsageError)
+    assert CANARY not in result.output + str(result.exception)
     group = cli.commands["credentials"]
     assert isinstance(group, click.Group)
     named = {name for command in group.commands.values() for item in command.params for name in item.opts}

@@ -13,7 +13,6 @@ from sqlalchemy import text
 from tests.clickhouse.running import ClickHouse
 from tests.integration.metrics.test_daily import compute, store
 from tests.seed import NOON, column, commit, execute, seed
-from worker_app import errors
 from worker_app.store import clickhouse as clickhouse_store
 from worker_app.store import metrics
 from worker_app.store.clickhouse_metrics import ClickHouseMetrics
@@ -83,6 +82,7 @@ def test_row_comes_back_as_it_was_given(postgres: Postgres, sink: MetricSink) ->
         replace(ROW, grain_id="huge", value=1.7976931348623157e308, num=5e-324, n=2**62, coverage=1.0),
         replace(ROW, grain_id="none", value=None, num=0.0, den=0.0, n=0, coverage=0.0, input_watermark=None),
         replace(ROW, grain_id="third", value=1 / 3, num=-0.1, coverage=0.3),
+        replace(ROW, grain_id="tiny", coverage=8.05769e-07),
     ]
     write(postgres, sink, made.org.id, ROW, *extremes)
     found = read(postgres, sink, made.org.id)
@@ -146,6 +146,16 @@ def test_reading_takes_metrics_grain_and_days(postgres: Postgres, sink: MetricSi
     found = read(postgres, sink, made.org.id, metrics=["commits"], grain="org", start=days[1], end=days[2])
     assert [(row.metric, row.grain, row.day) for row in found] == [("commits", "org", day) for day in days[1:3]]
     assert read(postgres, sink, made.org.id, metrics=["unheard"]) == []
+
+
+@pytest.mark.parametrize(("start", "end"), [(date(9000, 1, 1), None), (None, date(1800, 1, 1))])
+def test_days_outside_of_what_a_store_has_are_empty(
+    postgres: Postgres, sink: MetricSink, start: date | None, end: date | None
+) -> None:
+    made = seed(postgres)
+    ends = replace(ROW, day=date(1900, 1, 1)), replace(ROW, day=date(2299, 12, 31))
+    write(postgres, sink, made.org.id, *ends, days=tuple(row.day for row in ends))
+    assert read(postgres, sink, made.org.id, start=start, end=end) == []
 
 
 def test_each_computation_of_a_day_is_later_than_the_one_before(postgres: Postgres, sink: MetricSink) -> None:
@@ -221,8 +231,8 @@ def test_answer_that_was_lost_leaves_the_days_to_be_computed_again_and_one_row_a
 ) -> None:
     made, sink = seed(postgres), ClickHouseMetrics(clickhouse_store.connect(clickhouse_url))
     store(postgres, made, commit("a"))
-    with clickhouse.failing("lose", matching="INSERT INTO", times=2), pytest.raises(errors.StoreAway):
-        compute(postgres, sink, made)
+    with clickhouse.failing("lose", matching="INSERT INTO", times=2):
+        assert compute(postgres, sink, made) == 0
     assert column(postgres, "SELECT count(*) FROM touched_days") == [1]
     execute(postgres, "DELETE FROM sync_runs")
     assert compute(postgres, sink, made) == 1
@@ -236,10 +246,36 @@ def test_store_that_is_away_leaves_the_days_to_be_computed_again(
 ) -> None:
     made, sink = seed(postgres), ClickHouseMetrics(clickhouse_store.connect(clickhouse_url))
     store(postgres, made, commit("a"))
-    with clickhouse.failing("unavailable", matching=matching, times=9), pytest.raises(errors.StoreAway):
-        compute(postgres, sink, made)
+    with clickhouse.failing("unavailable", matching=matching, times=9):
+        assert compute(postgres, sink, made) == 0
+    assert column(postgres, "SELECT state || attempt FROM sync_runs") == ["queued0"]
     assert column(postgres, "SELECT count(*) FROM touched_days") == [1]
     assert read(postgres, sink, made.org.id) == []
+    sink.close()
+
+
+def test_store_that_refuses_fails_the_run_with_its_words_and_leaves_the_days(
+    postgres: Postgres, clickhouse: ClickHouse, clickhouse_url: str
+) -> None:
+    made, sink = seed(postgres), ClickHouseMetrics(clickhouse_store.connect(clickhouse_url))
+    store(postgres, made, commit("a"))
+    with clickhouse.failing("code", matching="INSERT INTO", code=60):
+        compute(postgres, sink, made)
+    (error,) = column(postgres, "SELECT state || ' ' || error FROM sync_runs")
+    assert str(error).startswith("failed ClickHouse at ")
+    assert "(code 60)" in str(error)
+    assert column(postgres, "SELECT count(*) FROM touched_days") == [1]
+    sink.close()
+
+
+def test_slow_store_does_not_cost_the_transaction(
+    postgres: Postgres, clickhouse: ClickHouse, clickhouse_url: str
+) -> None:
+    made, sink = seed(postgres), ClickHouseMetrics(clickhouse_store.connect(clickhouse_url))
+    read(postgres, sink, made.org.id)
+    with clickhouse.failing("delay", matching="metric_daily", times=9, seconds=5.5):
+        write(postgres, sink, made.org.id, ROW)
+    assert without_moment(read(postgres, sink, made.org.id)) == [ROW]
     sink.close()
 
 

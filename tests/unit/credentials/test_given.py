@@ -30,14 +30,14 @@ def test_empty_secret_is_refused(text: str) -> None:
 @pytest.mark.parametrize("between", [" ", "\n", "\0", "\x7f", "\u200b", "\ufeff", "\ufffd"])
 def test_token_that_no_header_can_hold_is_refused_and_not_echoed(between: str) -> None:
     words = refusal(lambda: given.token_of(f"canary8{between}canary9", "github"), "canary8")
-    assert "the token holds a space, a line break" in words
+    assert "the token holds a space, a quote, a line break" in words
 
 
 @pytest.mark.parametrize("count", [1, given.LEAST_SECRET - 1, given.MOST_SECRET + 1])
 def test_secret_of_a_length_that_none_has_is_refused(count: int) -> None:
     secret = "q" * count
     made: list[Callable[[], object]] = [
-        lambda: given.token_of(secret, "gitlab"), lambda: given.password_of(secret), lambda: given.linear_key_of(secret)
+        lambda: given.token_of(secret, "gitlab"), lambda: given.password_of(secret), lambda: given.token_of(secret, "linear")
     ]  # fmt: skip
     for attempt in made:
         assert f"has {count} characters" in refusal(attempt, secret if count > 1 else CANARY)
@@ -65,8 +65,10 @@ def test_token_of_no_known_shape_is_taken_as_it_is() -> None:
 
 
 def test_linear_takes_no_token_of_oauth() -> None:
-    assert given.linear_key_of("lin_api_0123456789\n") == Secret("lin_api_0123456789")
-    assert "make a personal API key" in refusal(lambda: given.linear_key_of("lin_oauth_canary8f3a"), "canary8f3a")
+    assert given.token_of("lin_api_0123456789\n", "linear") == Secret("lin_api_0123456789")
+    assert "a personal API key in Linear" in refusal(
+        lambda: given.token_of("lin_oauth_canary8f3a", "linear"), "canary8f3a"
+    )
 
 
 def test_password_keeps_its_spaces_and_letters_of_any_language() -> None:
@@ -104,3 +106,23 @@ def test_host_is_written_as_a_person_sees_it() -> None:
     for text in ("", "https://github.com", "github.com/acme", "me@github.com", "git hub", "github.com.", "-x"):
         assert "without scheme, path, user and final dot" in refusal(lambda text=text: given.host_of(text))  # type: ignore[misc]
     assert "write the one that people see, linear.app" in refusal(lambda: given.host_of("API.linear.app"))
+
+
+@pytest.mark.parametrize("pasted", ['"ghp_canary8f3a0123"', "'ghp_canary8f3a0123'", "TOKEN=ghp_canary8f3a0123"])
+def test_token_that_was_copied_with_what_is_around_it_is_refused(pasted: str) -> None:
+    assert "copy it again, alone" in refusal(lambda: given.token_of(pasted, "github"), "canary8f3a")
+
+
+@pytest.mark.parametrize(
+    ("token", "provider"), [("ghs_canary8f3a", "github"), ("ghr_canary8f3a", "github"), ("glrt-canary8f3a", "gitlab")]
+)
+def test_token_that_ends_by_itself_or_reads_nothing_is_refused(token: str, provider: str) -> None:
+    assert "make a personal access token" in refusal(lambda: given.token_of(token, provider), "canary8f3a")
+
+
+@pytest.mark.parametrize(
+    "host", ["ghe.acme.com:99999", "ghe.acme.com:0", "a..b", "-a.com", "a-.com", f"{64 * 'a'}.com"]
+)
+def test_host_that_cannot_be_is_refused(host: str) -> None:
+    with pytest.raises(errors.UsageError, match="host is"):
+        given.host_of(host)
