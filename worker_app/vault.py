@@ -138,7 +138,7 @@ class Vault:
         except errors.SealBroken as error:
             raise errors.SettingsError(
                 f"CREDENTIAL_KEYS is ***: it does not open what this database keeps under key {key_id}; "
-                "give the key ring that this database was begun with"
+                "give the key ring whose key of this id wrapped it"
             ) from error
 
     def rewrapped_key(self, purpose: str, key_id: str, wrapped: bytes) -> tuple[str, bytes]:

@@ -192,7 +192,7 @@ def test_keys_of_the_vault_open_with_their_ring_and_for_their_purpose() -> None:
     key_id, wrapped = vault_of().new_key("fingerprint")
     assert len(vault_of().stored_key("fingerprint", key_id, wrapped)) == 32
     for opener, purpose in ((vault_of(), "other"), (vault_of(key_ring.generate("k2")), "fingerprint")):
-        with pytest.raises(errors.SettingsError, match="key ring that this database was begun with"):
+        with pytest.raises(errors.SettingsError, match="key ring whose key of this id wrapped it"):
             opener.stored_key(purpose, key_id, wrapped)
 
 

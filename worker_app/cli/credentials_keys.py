@@ -105,7 +105,8 @@ def _draw(console: Console, answer: Standing | Rotation) -> None:
 def _verdict(answer: Standing | Rotation) -> str:
     others = ", ".join(key.key_id for key in answer.keys if not key.writes and key.in_ring)
     if answer.done:
-        return "everything is on the key that writes" + (f"; {others} may go" if others else "")
+        writes = next(key.key_id for key in answer.keys if key.writes)
+        return f"everything is on {writes}, the key that writes" + (f"; {others} wraps nothing" if others else "")
     if isinstance(answer, Standing):
         return "run `dev-hops credentials rotate-keys`; keep every key that is in use"
     return "not everything is on the key that writes: keep every key in use, and run it again once every process has this ring"

@@ -14,7 +14,7 @@ from typing import Any
 
 import urllib3
 
-from worker_app import clickhouse_address, errors
+from worker_app import clickhouse_address, errors, secret
 from worker_app.clickhouse_address import ClickHouseAddress
 
 try:
@@ -29,6 +29,7 @@ CONNECT_SECONDS = 3
 CALL_SECONDS = (
     7  # with the time to connect below the 10 s after which Postgres ends an idle transaction around the call
 )
+MOST_SAID = 300  # characters of what ClickHouse said that are repeated
 POOL_SIZE = 8  # connections that are kept; more are opened for a moment where more callers come at once
 UNKNOWN_DATABASE = 81
 LOGIN_CODES = (192, 193, 194, 497, 516)  # unknown user, wrong or missing password, access denied, authentication failed
@@ -142,7 +143,7 @@ def _first_line(error: Exception) -> str:
     if reason := re.search(r"\[Errno -?\d+\] ([^'\")]+)", str(error)):  # what the system said, out of four wrappings
         return reason[1].strip()
     text = re.sub(r" \(for url .*?\)| \(version .*|^Received ClickHouse.*?DB::Exception: ", "", str(error))
-    return (text.strip().splitlines() or [type(error).__name__])[0][:300]
+    return secret.sanitized((text.strip().splitlines() or [type(error).__name__])[0], MOST_SAID)
 
 
 def connect(url: str, *, call_seconds: int = CALL_SECONDS) -> ClickHouse:

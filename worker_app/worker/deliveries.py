@@ -22,7 +22,7 @@ import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from worker_app import telemetry
+from worker_app import secret, telemetry
 
 CONNECTIONS = 4  # the consumer's, and one for who gives back, renews or sweeps at the same time
 ANSWER_SECONDS = 5.0  # of Redis; a call that has no answer by then is asked for again
@@ -394,7 +394,9 @@ class Deliveries:
             if self._away_since is None:
                 self._away_since = time.monotonic()
                 telemetry.WORKER_ACK_FAILURES.inc(len(self._owed))
-                log.warning("broker.away", error=type(error).__name__, reason=str(error)[:200], held=self.held)
+                log.warning(
+                    "broker.away", error=type(error).__name__, reason=secret.sanitized(str(error), 200), held=self.held
+                )
             raise
         if self._away_since is not None:
             log.info("broker.back", away_seconds=round(time.monotonic() - self._away_since, 1), held=self.held)

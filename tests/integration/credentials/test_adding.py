@@ -53,7 +53,7 @@ def test_ring_of_another_database_adds_nothing(postgres: Postgres) -> None:
     org_id = org(postgres)
     add(postgres, org_id)
     for ring in (key_ring.generate("k1"), key_ring.generate("k2")):
-        with pytest.raises(errors.SettingsError, match="the key ring that this database was begun with"):
+        with pytest.raises(errors.SettingsError, match="the key ring whose key of this id wrapped it"):
             add(postgres, org_id, name="second", sealer=vault_of(ring))
     assert column(postgres, "SELECT name FROM org_credentials") == ["main"]
 
