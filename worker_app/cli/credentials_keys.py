@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from worker_app import errors
 from worker_app.cli import context, output
 from worker_app.cli.credentials import credentials_group
 from worker_app.credentials import canary, rotation
@@ -54,12 +55,20 @@ def rotate_keys(check: bool, as_json: bool) -> None:
     """Wrap everything by the first key of CREDENTIAL_KEYS. Safe while serving, to interrupt and to run again or twice at once."""
     with context.opened() as runtime:
         ring = runtime.settings.require_credential_keys()
+        _refuse_foreign(runtime)
         answer = _standing(runtime, ring) if check else _rotated(runtime, ring)
     output.emit(answer, as_json=as_json, show=lambda console: _draw(console, answer))
     if isinstance(answer, Rotation):
         _note_unopened(answer.unopened)
     if not answer.done:
         raise SystemExit(context.EXIT_FAILED)
+
+
+def _refuse_foreign(runtime: Runtime) -> None:
+    """Raises SettingsError for a ring that lacks a key in use, or has another key under its id: counts by id would not tell."""
+    with runtime.postgres.transaction() as tx:
+        if found := canary.faults(tx, runtime.settings):
+            raise errors.SettingsError("\n".join(found))
 
 
 def _rotated(runtime: Runtime, ring: KeyRing) -> Rotation:

@@ -256,6 +256,8 @@ def test_command_rotates_tells_how_it_stands_and_keeps_a_key_in_use(
         ("k1", 0, False),
     ]
     assert ask(K2, "--check")[0] == 0
+    code, _, said = ask(key_ring.generate("k2"), "--check")
+    assert (code, "does not open what this database keeps under key k2" in said) == (78, True), said
 
 
 def test_c10_twenty_resolves_at_once_let_the_hub_turn(postgres: Postgres, database_url: str) -> None:
