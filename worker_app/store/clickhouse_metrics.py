@@ -3,7 +3,7 @@
 What stands before is read by Postgres's transaction of the caller, which is the one writer of its organisation; so a row that is
 retracted is one more row, younger and empty. An insert comes before the caller's commit, which clears the days: a process that
 dies between the two leaves the days touched, and they are computed again. An insert that is repeated, or comes late from a writer
-that lost its transaction, has the same or an older `computed_at` and changes nothing that is read.
+that lost its transaction, has the same or an older `computed_at` and loses against what was written of its keys since.
 Page: https://clickhouse.com/docs/engines/table-engines/mergetree-family/replacingmergetree
 """
 

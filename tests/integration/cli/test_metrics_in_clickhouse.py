@@ -90,14 +90,24 @@ def test_clickhouse_that_goes_away_costs_time_and_loses_nothing(
 def test_recompute_takes_a_span_and_refuses_one_that_runs_backwards(
     service: Service, postgres: Postgres, made: Seed
 ) -> None:
-    (ordered,) = ask(service, "metrics", "recompute", "--from", "2026-06-02")
-    assert (ordered["days"], ordered["run"]) == (0, None)
+    for outside in (["--from", "2026-06-02"], ["--to", "2026-05-31"]):
+        (ordered,) = ask(service, "metrics", "recompute", *outside)
+        assert (ordered["days"], ordered["run"]) == (0, None)
     (ordered,) = ask(service, "metrics", "recompute", "--from", "2026-06-01", "--to", "2026-06-01")
     assert ordered["days"] == 1
     assert column(postgres, "SELECT kwargs ->> 'run_id' FROM task_outbox") == [ordered["run"]]
     said = ask(service, "metrics", "recompute", "--from", "2026-06-02", "--to", "2026-06-01", expect=2)
     assert "--from is 2026-06-02 and --to is 2026-06-01" in said
     assert "no organisation" in ask(service, "metrics", "recompute", "--org", "unheard", expect=2)
+    assert "2026-13-01" in ask(service, "metrics", "recompute", "--from", "2026-13-01", expect=2)
+
+
+def test_recompute_orders_nothing_where_there_is_nothing(service: Service, postgres: Postgres) -> None:
+    assert ask(service, "metrics", "recompute") == []
+    seed(postgres)
+    (ordered,) = ask(service, "metrics", "recompute")
+    assert (ordered["days"], ordered["run"]) == (0, None)
+    assert column(postgres, "SELECT count(*) FROM task_outbox") == [0]
 
 
 def test_doctor_says_whether_clickhouse_answers_and_is_current(

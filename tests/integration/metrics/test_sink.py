@@ -48,6 +48,7 @@ ODD_TEXTS = [
     "a",
     "Z",
 ]
+TOUCHED = "SELECT org_id || ' ' || day FROM touched_days"
 READ_ELSEWHERE = """
 import json, sys
 from uuid import UUID
@@ -323,12 +324,59 @@ def test_clickhouse_only_ever_adds_rows(postgres: Postgres, clickhouse: ClickHou
     sink.close()
 
 
+def test_computation_is_later_than_any_row_of_its_days_and_not_only_the_oldest(
+    postgres: Postgres, clickhouse_url: str
+) -> None:
+    made, sink = seed(postgres), ClickHouseMetrics(clickhouse_store.connect(clickhouse_url))
+    future = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("worker_app.store.clickhouse_metrics._later", lambda *_: future)
+        write(postgres, sink, made.org.id, ROW)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("worker_app.store.clickhouse_metrics._later", lambda *_: future - timedelta(hours=2))
+        write(postgres, sink, made.org.id, replace(ROW, metric="additions"))
+    write(postgres, sink, made.org.id, replace(ROW, value=9.0))
+    assert [row.value for row in read(postgres, sink, made.org.id, metrics=["commits"])] == [9.0]
+    sink.close()
+
+
 def test_days_of_another_organisation_are_not_touched(postgres: Postgres) -> None:
     one, two = seed(postgres), seed(postgres, name="beta", path="/srv/beta")
-    for made in (one, two):
-        store(postgres, made, commit("a"), commit("b", NOON + timedelta(days=1)))
+    store(postgres, one, commit("a"))
+    store(postgres, two, commit("b", NOON + timedelta(days=1)))
+    write(postgres, PostgresMetrics(), two.org.id, replace(ROW, day=DAY + timedelta(days=2)), days=(DAY,))
     execute(postgres, "DELETE FROM touched_days")
     with postgres.transaction() as tx:
-        assert metrics.touch_recorded(tx, one.org.id, start=DAY + timedelta(days=1)) == 1
-    found = column(postgres, "SELECT org_id || ' ' || day FROM touched_days")
-    assert found == [f"{one.org.id} 2026-06-02"]
+        assert metrics.touch_recorded(tx, one.org.id) == 1
+    assert column(postgres, TOUCHED) == [f"{one.org.id} 2026-06-01"]
+
+
+def test_days_that_are_touched_are_those_of_the_zone_of_the_organisation(postgres: Postgres) -> None:
+    made = seed(postgres)
+    store(postgres, made, commit("a", datetime(2026, 6, 1, 23, 30, tzinfo=UTC)))
+    execute(postgres, "DELETE FROM touched_days")
+    execute(postgres, "UPDATE orgs SET tz = 'Asia/Tokyo'")
+    with postgres.transaction() as tx:
+        metrics.touch_recorded(tx, made.org.id)
+    assert column(postgres, TOUCHED) == [f"{made.org.id} 2026-06-02"]
+
+
+def test_day_that_is_being_computed_while_it_is_touched_again_stays(postgres: Postgres) -> None:
+    made = seed(postgres)
+    store(postgres, made, commit("a"))
+    with postgres.transaction() as tx:
+        computing = metrics.touched_days(tx, made.org.id, 10)
+    with postgres.transaction() as tx:
+        metrics.touch_recorded(tx, made.org.id)
+    with postgres.transaction() as tx:
+        metrics.clear_touched(tx, made.org.id, computing)
+    assert column(postgres, TOUCHED) == [f"{made.org.id} 2026-06-01"]
+
+
+def test_span_of_days_that_are_touched_includes_both_ends(postgres: Postgres) -> None:
+    made = seed(postgres)
+    store(postgres, made, *(commit(name, NOON + timedelta(days=number)) for number, name in enumerate("abcd")))
+    execute(postgres, "DELETE FROM touched_days")
+    with postgres.transaction() as tx:
+        metrics.touch_recorded(tx, made.org.id, start=DAY + timedelta(days=1), end=DAY + timedelta(days=2))
+    assert column(postgres, f"{TOUCHED} ORDER BY day") == [f"{made.org.id} 2026-06-0{day}" for day in (2, 3)]
