@@ -82,7 +82,7 @@ def _check(name: str, look: Callable[[], tuple[bool, str]]) -> Finding:
 
 def _schema(runtime: Runtime) -> tuple[bool, str]:
     seen = status.of_postgres(runtime.postgres)
-    return seen.state in ("current", "ahead"), seen.message
+    return seen.state in status.USABLE, seen.message
 
 
 def _clickhouse(runtime: Runtime) -> tuple[bool, str]:

@@ -6,7 +6,6 @@ https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-githu
 https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -16,7 +15,9 @@ import jwt
 
 from worker_app import errors
 from worker_app.credentials.kinds import Credential, GitHubApp, GitHubToken
+from worker_app.providers import header_signer
 from worker_app.providers.client import ANONYMOUS, Answer, Request, Signer
+from worker_app.providers.header_signer import digest
 from worker_app.providers.installation_tokens import InstallationTokens, Token, TokenKey, fresh_seconds
 from worker_app.secret import Secret
 
@@ -39,26 +40,6 @@ class AnonymousSigner:
     def renew(self) -> bool:
         """There is nothing to renew."""
         return False
-
-
-class TokenSigner:
-    """Signs by a personal access token."""
-
-    def __init__(self, credential: GitHubToken) -> None:
-        self._token = credential.token
-
-    def headers(self) -> Mapping[str, str]:
-        """The token as it is."""
-        return _bearer(self._token)
-
-    def renew(self) -> bool:
-        """A person makes such a token; there is no other."""
-        return False
-
-    @property
-    def generation(self) -> str:
-        """A digest of the token."""
-        return _digest(self._token)
 
 
 class AppSigner:
@@ -86,7 +67,7 @@ class AppSigner:
             credential.host,
             credential.app_id,
             credential.installation_id,
-            _digest(credential.private_key),
+            digest(credential.private_key),
         )
         self._used: Token | None = None
 
@@ -108,7 +89,7 @@ class AppSigner:
     @property
     def generation(self) -> str:
         """A digest of the token that the last headers held."""
-        return "" if self._used is None else _digest(self._used.text)
+        return "" if self._used is None else digest(self._used.text)
 
     def _fetch(self) -> Token:
         began = self._tokens.clock()  # before it was made, so that its life here ends no later than at GitHub
@@ -190,7 +171,7 @@ def signer(credential: Credential | None, org_id: UUID, *, tokens: InstallationT
         case None:
             return AnonymousSigner()
         case GitHubToken():
-            return TokenSigner(credential)
+            return header_signer.signer(credential)
         case GitHubApp():
             return AppSigner(credential, org_id, tokens=tokens, exchange=exchange)
     raise errors.CredentialRefused(
@@ -200,11 +181,6 @@ def signer(credential: Credential | None, org_id: UUID, *, tokens: InstallationT
 
 def _bearer(secret: Secret) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret.reveal()}"}
-
-
-def _digest(secret: Secret) -> str:
-    """Tells one secret from another within this process; nobody comes back from it."""
-    return hashlib.blake2b(secret.reveal().encode(), digest_size=16, person=b"generation").hexdigest()
 
 
 def _signed(claims: dict[str, object], private_key: Secret) -> Secret | None:

@@ -1,6 +1,7 @@
-"""Signers for GitLab, Jira and Linear: their credentials sign every request with one header that stays the same.
+"""Signers by one header that stays the same: tokens of GitHub, GitLab, Jira and Linear sign every request so.
 
-Pages: https://docs.gitlab.com/api/rest/authentication/ (PRIVATE-TOKEN),
+Pages: https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api (GitHub),
+https://docs.gitlab.com/api/rest/authentication/ (PRIVATE-TOKEN),
 https://developer.atlassian.com/cloud/jira/platform/basic-auth-for-rest-apis/ (Jira Cloud),
 https://confluence.atlassian.com/enterprise/using-personal-access-tokens-1026032365.html (Jira Data Center),
 https://linear.app/developers/graphql#personal-api-keys
@@ -10,10 +11,10 @@ import base64
 import hashlib
 from collections.abc import Mapping
 
-from worker_app.credentials.kinds import GitLabToken, JiraAccessToken, JiraToken, LinearKey
+from worker_app.credentials.kinds import GitHubToken, GitLabToken, JiraAccessToken, JiraToken, LinearKey
 from worker_app.secret import Secret
 
-HeaderCredential = GitLabToken | JiraToken | JiraAccessToken | LinearKey
+HeaderCredential = GitHubToken | GitLabToken | JiraToken | JiraAccessToken | LinearKey
 
 
 class HeaderSigner:
@@ -34,7 +35,12 @@ class HeaderSigner:
     @property
     def generation(self) -> str:
         """A digest of the value, from which nobody comes back."""
-        return hashlib.blake2b(self._value.reveal().encode(), digest_size=16, person=b"generation").hexdigest()
+        return digest(self._value)
+
+
+def digest(secret: Secret) -> str:
+    """Tells one secret from another within this process; nobody comes back from it."""
+    return hashlib.blake2b(secret.reveal().encode(), digest_size=16, person=b"generation").hexdigest()
 
 
 def signer(credential: HeaderCredential) -> HeaderSigner:
@@ -44,7 +50,7 @@ def signer(credential: HeaderCredential) -> HeaderSigner:
             return HeaderSigner("PRIVATE-TOKEN", credential.token)
         case JiraToken():
             return HeaderSigner("Authorization", _basic(credential.email, credential.token))
-        case JiraAccessToken():
+        case GitHubToken() | JiraAccessToken():
             return HeaderSigner("Authorization", Secret(f"Bearer {credential.token.reveal()}"))
         case LinearKey():  # no `Bearer`: that is how Linear tells a key from a token of OAuth
             return HeaderSigner("Authorization", credential.key)

@@ -34,7 +34,7 @@ def identity(connections: Connections, caller: Caller, source: Source | None = N
     assert credential is not None
     match credential:
         case GitHubToken():
-            client = connections.client("github", caller, github_signer.TokenSigner(credential))
+            client = connections.client("github", caller, header_signer.signer(credential))
             return github_identity.of_token(client, credential.host)
         case GitHubApp():
             client = connections.client("github", caller, github_signer.JwtSigner(credential))

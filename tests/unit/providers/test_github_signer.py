@@ -11,9 +11,10 @@ import pytest
 from tests import private_keys
 from worker_app import errors
 from worker_app.credentials.kinds import GitHubApp, GitHubToken
-from worker_app.providers import github_signer
+from worker_app.providers import github_signer, header_signer
 from worker_app.providers.client import Answer, Request, Signer
-from worker_app.providers.github_signer import AnonymousSigner, AppSigner, TokenSigner
+from worker_app.providers.github_signer import AnonymousSigner, AppSigner
+from worker_app.providers.header_signer import HeaderSigner
 from worker_app.providers.installation_tokens import InstallationTokens
 from worker_app.secret import Secret
 
@@ -75,14 +76,16 @@ def signer(app: GitHubApp, github: GitHub, tokens: InstallationTokens) -> AppSig
 
 
 def test_personal_token_signs_as_it_is() -> None:
-    signer = TokenSigner(GitHubToken("github.com", Secret("ghp_x")))
+    signer = header_signer.signer(GitHubToken("github.com", Secret("ghp_x")))
     assert signer.headers() == {"Authorization": "Bearer ghp_x"}
     assert not signer.renew()
     assert "ghp_x" not in signer.generation + repr(signer)
 
 
 def test_generation_is_that_of_the_token() -> None:
-    one, same, other = (TokenSigner(GitHubToken("github.com", Secret(text))) for text in ("ghp_x", "ghp_x", "ghp_y"))
+    one, same, other = (
+        header_signer.signer(GitHubToken("github.com", Secret(text))) for text in ("ghp_x", "ghp_x", "ghp_y")
+    )
     assert one.generation == same.generation != other.generation
 
 
@@ -96,7 +99,7 @@ def test_signer_is_that_of_the_credential(app: GitHubApp, github: GitHub, tokens
         github_signer.signer(credential, ORG, tokens=tokens, exchange=github)
         for credential in (None, GitHubToken("github.com", Secret("ghp_x")), app)
     ]
-    assert [type(item) for item in made] == [AnonymousSigner, TokenSigner, AppSigner]
+    assert [type(item) for item in made] == [AnonymousSigner, HeaderSigner, AppSigner]
 
 
 def test_app_asks_for_a_token_of_its_installation_in_the_bucket_of_its_own(signer: AppSigner, github: GitHub) -> None:
