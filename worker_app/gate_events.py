@@ -5,6 +5,7 @@ import structlog
 from worker_app import telemetry
 from worker_app.gate.key import GateKey, Reason
 from worker_app.gate.listener import Listener
+from worker_app.gate.replies import provider_word
 from worker_app.gate.signals import RateSignal
 
 log = structlog.get_logger(__name__)
@@ -42,7 +43,8 @@ class GateEvents(Listener):
             log.warning("gate.reason_unknown", provider=key.provider, host=key.host, reason=signal.detail)
         for value in signal.quarantined:
             telemetry.GATE_QUARANTINED.labels(key.provider).inc()
-            log.warning("gate.header_not_believed", provider=key.provider, host=key.host, value=value)
+            shown = provider_word(value)  # it is cut: of half a token no pattern of the log would know
+            log.warning("gate.header_not_believed", provider=key.provider, host=key.host, value=shown)
 
     def leaked(self, key: GateKey, bucket: str) -> None:
         """A request was refused that had started while its bucket was known to be closed."""

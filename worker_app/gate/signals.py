@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from worker_app import secret
 from worker_app.gate import dates
 
 BODY_BYTES = 65_536  # of a body that are looked at
@@ -173,4 +172,4 @@ def _epoch_ms(moment: datetime) -> int:
 
 
 def _quarantine(text: str) -> Delay:
-    return Delay(quarantined=secret.sanitized(text, QUARANTINE_CHARS))
+    return Delay(quarantined=text[:QUARANTINE_CHARS])
