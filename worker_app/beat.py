@@ -4,6 +4,7 @@ One beat holds the lock; another waits and sends nothing. No schedule file: the 
 once. Two beats, or none, cannot make a double or a loss.
 """
 
+import signal
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +21,7 @@ from worker_app.store.fence import Fence
 from worker_app.worker.heartbeat import ProbeFiles
 
 MAX_LOOP_SECONDS = 5.0  # a tick at least this often: the lock lives 15 s, the probe looks at the tick file
+END_SECONDS = 0.5  # between two looks at whether a signal has asked for the end
 PRUNE_SECONDS = 24 * 3600.0
 MOST_WAITING = 50  # messages in the scheduler queue above which beat adds none
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -44,13 +46,17 @@ class FencedScheduler(Scheduler):
         self._fence = Fence(runtime.redis_client(self._settings.redis_url.get_secret_value(), connections=2), "beat")
         self._broker = runtime.redis_client(self._settings.broker_url, connections=2)
         self._files = ProbeFiles(self._settings.run_dir, "beat")
+        self._is_over = False
+        self._next_tick = float("-inf")
         kwargs["max_interval"] = MAX_LOOP_SECONDS
         super().__init__(*args, **kwargs)
 
     def setup_schedule(self) -> None:
-        """Take the table, every entry due at once, and begin to serve telemetry. Celery's banner makes a scheduler that
-        never gets here.
+        """Take the table, every entry due at once, and the signals, and begin to serve telemetry. Celery's banner makes a
+        scheduler that never gets here.
         """
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._end)
         telemetry.serve(self._settings.metrics_host, self._settings.metrics_port, telemetry.BEAT)
         app: Celery = self.app
         self.data = {
@@ -65,7 +71,22 @@ class FencedScheduler(Scheduler):
         }
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
-        """Send what is due if the lock is ours; returns the seconds to the next tick."""
+        """Send what is due if the lock is ours; returns the seconds to the next look. Raises SystemExit after a signal."""
+        if self._is_over:
+            raise SystemExit
+        now = time.monotonic()
+        if now >= self._next_tick:
+            self._next_tick = now + self._send_due(*args, **kwargs)
+        return min(END_SECONDS, max(0.0, self._next_tick - time.monotonic()))
+
+    def _end(self, *_: Any) -> None:
+        """End before the next tick. Celery's own handler raises wherever the program stands; in a destructor that is dropped,
+        and beat would send on after it gave its lock away.
+        """
+        self._is_over = True
+
+    def _send_due(self, *args: Any, **kwargs: Any) -> float:
+        """One tick; returns the seconds to the next."""
         self._files.alive()
         telemetry.BEAT_LAST_TICK.set(time.time())
         is_held = self._fence.hold()

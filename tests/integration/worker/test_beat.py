@@ -3,6 +3,9 @@
 import base64
 import json
 import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -62,6 +65,14 @@ def test_killed_beat_is_followed_by_the_one_that_waits_within_thirty_seconds(
             wait_for(lambda: (service.folder / "run/b2/beat.alive").exists(), "the second beat ticks")
             first.kill()
             wait_for(lambda: 2 in epochs(redis_client), "the second takes over", 30)
+
+
+def test_signal_in_a_destructor_ends_beat(service: Service, checkout: Path) -> None:
+    celery = replace(service, program=(sys.executable, "-m", "celery", "--app", "worker_app", "beat", "--pidfile", ""))
+    scheduler = "tests.integration.worker.signalled_beat.SignalledScheduler"
+    with celery.running("b", "--scheduler", scheduler, PYTHONPATH=str(checkout)) as beat:
+        assert beat.wait(timeout=20) == 0, service.log("b")
+    assert "fence.taken" in service.log("b")
 
 
 def test_beat_adds_nothing_to_what_nobody_takes(service: Service, redis_client: redis.Redis) -> None:
