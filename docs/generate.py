@@ -24,7 +24,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from pydantic import SecretStr
 
 import celery_utils
-from worker_app import beat, queues, settings, tasks, telemetry
+from worker_app import beat, fleets, queues, settings, tasks, telemetry
 from worker_app.cli.main import cli
 from worker_app.gate.policies import POLICIES
 from worker_app.gate.policy import BucketPolicy
@@ -35,6 +35,7 @@ DOCS = Path(__file__).resolve().parent
 TOP = DOCS.parent
 BLOCK = re.compile(r"(<!-- (?P<kind>generated|measured): (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 PROMISES = DOCS / "promises.toml"
+VALUES, SCHEMA = TOP / "helm" / "values.yaml", TOP / "helm" / "values.schema.json"
 REPORT = TOP / "bench" / "results" / "profile.json"
 KEEPERS = "worker_app/worker"
 CLASSES = {"low": (10, 2), "normal": (20, 2), "high": (30, 10)}  # traffic of a fleet -> autoscale
@@ -93,6 +94,7 @@ def _settings(*, is_read: bool) -> str:
         if bool(_readers(rf"\.{name}\b")) is not is_read:
             continue
         default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
+        default = fleets.text_of(default) if isinstance(default, dict) else default
         shown = str(default).lower() if isinstance(default, bool) else default
         rows.append((code(name.upper()), code(shown), _values(field.annotation), field.description))
     return table("name|default|value|meaning", *rows)
@@ -105,6 +107,8 @@ def _values(annotation: Any) -> str:
         return ", ".join(code(part) for part in parts)
     if origin in (Annotated, Union, UnionType):
         return _values(parts[0])
+    if origin is dict:
+        return "`name=queue,queue;name=queue`"
     if origin is tuple:
         return "`max,min`" if parts == [int, int] else "list"
     return KINDS[annotation]
@@ -348,6 +352,53 @@ def _gate_endpoints() -> str:
     return table("provider|endpoint|counts against", *rows)
 
 
+def _helm_values() -> str:
+    """The chart's values, a table for each of its first words."""
+    tables: dict[str, list[tuple[object, ...]]] = {}
+    for path, default, kinds, meaning in _of_chart("rows", VALUES.read_text(encoding="utf-8")):
+        head = path.partition(".")[0] if "." in path else "Common"
+        tables.setdefault(head, []).append((code(path), code(default), kinds, meaning))
+    return "\n\n".join(f"## {head}\n\n{table('value|default|may be|meaning', *rows)}" for head, rows in tables.items())
+
+
+def _helm_config() -> str:
+    return table("name|may be", *((code(name), kinds) for name, kinds in _of_chart("settings")))
+
+
+def _of_chart(name: str, *given: object) -> Iterator[tuple[str, ...]]:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    found: Iterator[tuple[str, ...]] = runpy.run_path(str(DOCS / "helm_values.py"))[name](*given, schema)
+    return found
+
+
+def _http(access: str) -> str:
+    return table("request|what it does|parameters|statuses", *_of("http_reference", "operations", access))
+
+
+def _http_bodies() -> str:
+    return "\n\n".join(
+        f"### {name}\n\n{table('field|needed|value|meaning', *rows)}" for name, rows in _of("http_reference", "bodies")
+    )
+
+
+def _errors() -> str:
+    rows = [
+        (code(name), code(above), exit_code, status, meaning, remedy)
+        for name, above, exit_code, status, meaning, remedy in _of("error_reference", "tree")
+    ]
+    return table("class|is a|exit|HTTP|meaning|what to do", *rows)
+
+
+def _problem_kinds() -> str:
+    rows = ((code(kind), *rest) for kind, *rest in _of("error_reference", "kinds"))
+    return table("`type`|status|when|what to do", *rows)
+
+
+def _of(module: str, name: str, *given: object) -> Any:
+    """What a function of another file of this folder gives; the folder is no package where this file runs by itself."""
+    return runpy.run_path(str(DOCS / f"{module}.py"))[name](*given)
+
+
 def _first_line(text: str | None) -> str:
     return inspect.cleandoc(text or "").splitlines()[0]
 
@@ -367,6 +418,16 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "gate-buckets": _gate_buckets,
     "gate-endpoints": _gate_endpoints,
     "cli": _cli,
+    "http-open": lambda: _http("OPEN"),
+    "http-token": lambda: _http("TOKEN"),
+    "http-autoscale": lambda: _http("AUTOSCALE"),
+    "http-parameters": lambda: table("parameter|meaning", *_of("http_reference", "parameters")),
+    "http-bodies": _http_bodies,
+    "problem-kinds": _problem_kinds,
+    "problem-statuses": lambda: table("status|`detail`", *_of("error_reference", "statuses")),
+    "errors": _errors,
+    "helm-values": _helm_values,
+    "helm-config": _helm_config,
 }
 MEASURED: dict[str, tuple[str, ...] | None] = {
     "worker": None,

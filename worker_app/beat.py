@@ -18,6 +18,7 @@ from celery.schedules import schedule
 from worker_app import queues, runtime, telemetry
 from worker_app.settings import Settings, load
 from worker_app.store.fence import Fence
+from worker_app.worker import publish
 from worker_app.worker.heartbeat import ProbeFiles
 
 MAX_LOOP_SECONDS = 5.0  # a tick at least this often: the lock lives 15 s, the probe looks at the tick file
@@ -45,6 +46,7 @@ class FencedScheduler(Scheduler):
         self._settings = load()
         self._fence = Fence(runtime.redis_client(self._settings.redis_url.get_secret_value(), connections=2), "beat")
         self._broker = runtime.redis_client(self._settings.broker_url, connections=2)
+        self._clock = publish.RedisClock(self._broker)
         self._files = ProbeFiles(self._settings.run_dir, "beat")
         self._is_over = False
         self._next_tick = float("-inf")
@@ -58,6 +60,7 @@ class FencedScheduler(Scheduler):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
         telemetry.serve(self._settings.metrics_host, self._settings.metrics_port, telemetry.BEAT)
+        self.app.enqueue_clock = self._clock.about_now
         app: Celery = self.app
         self.data = {
             name: ScheduleEntry(
@@ -93,6 +96,7 @@ class FencedScheduler(Scheduler):
         telemetry.BEAT_LEADER.set(int(is_held))
         if not is_held:
             return 1.0
+        self._clock.refresh()
         return min(float(super().tick(*args, **kwargs)), MAX_LOOP_SECONDS)
 
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **kwargs: Any) -> Any:

@@ -156,7 +156,10 @@ class Message:
     queue: str
     kwargs: Mapping[str, str] = field(default_factory=dict)
     age_seconds: float = 0.0  # since it might leave, when it was claimed; database clock
-    org_id: UUID | None = None  # whose it is; for the log alone, it is not sent
+    org_id: UUID | None = None  # whose it is; for log lines
+    origin: Mapping[str, str] = field(
+        default_factory=dict
+    )  # what it is about, for log lines: correlation_id, run_id, …
 
 
 def instant_text(instant: datetime | None) -> str:
@@ -177,6 +180,11 @@ def metrics_run_id(sync_run_id: UUID, retries: int = 0) -> UUID:
 def keyed_run_id(org_id: UUID, key: str) -> UUID:
     """The id of a manual run that a caller names by an idempotency key."""
     return uuid5(NAMESPACE, f"{org_id}|manual|{key}")
+
+
+def keyed_job_id(org_id: UUID, key: str) -> UUID:
+    """The id of a scheduled job that a caller names by an idempotency key."""
+    return uuid5(NAMESPACE, f"{org_id}|schedule|{key}")
 
 
 def batch_id(run: UUID, source: UUID, dataset: str, start: datetime | None = None, end: datetime | None = None) -> UUID:

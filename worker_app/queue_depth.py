@@ -1,6 +1,7 @@
-"""Queue depth: what is ready, running and how old, per queue, and who consumes it. Broadcasts nothing.
+"""Queue depth: what is ready, running and how old, per queue and per fleet, and who consumes it. Broadcasts nothing.
 
-All of it stands in Redis, but for what a closed gate holds back: that is asked of the gate and counted in Postgres.
+All of it stands in Redis, but for what a closed gate holds back: that is asked of the gate and counted in Postgres. What runs
+is at most as old as a heartbeat, and a killed worker is gone with its presence.
 """
 
 import json
@@ -12,12 +13,15 @@ from uuid import UUID
 
 import redis
 
-from worker_app import errors, queues
+from worker_app import enqueued, errors, queues
+from worker_app.fleets import Fleets
 from worker_app.gate.key import WHOLE_KEY, GateKey, GateState
 from worker_app.providers import registry
 from worker_app.store import batches
 from worker_app.store.batches import Unclaimed
 from worker_app.store.postgres import Transaction
+
+SEARCHED = 16  # messages from the oldest on, where the oldest one waits for its time or does not tell its age
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,26 @@ class QueueDepth:
     ready: int  # messages, what `redis-cli llen` shows
     oldest_age_seconds: (
         float | None
-    )  # of the oldest ready message, Redis's clock; None: empty, or of a foreign producer
+    )  # of the oldest ready message whose time has come, Redis's clock; None: empty, or of a foreign producer
     running: int  # tasks
     held: (
         int | None
     )  # ready messages whose gate is closed; they are no work now. None: nobody asked, or it cannot be told
     consumers: int  # workers
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDepth:
+    """One fleet. The field names are public."""
+
+    fleet: str
+    work: int  # ready + running - held: what the autoscaler sees
+    ready: int  # messages in its queues
+    held: int  # of them: what more workers cannot help
+    running: int  # tasks
+    slots: int  # most tasks at once
+    workers: int
+    oldest_age_seconds: float | None  # of what is ready and not held; 0.0: nothing is. None: nobody can tell
 
 
 def workers(client: redis.Redis) -> list[Worker]:
@@ -61,31 +79,69 @@ def workers(client: redis.Redis) -> list[Worker]:
 
 
 def depths(
-    client: redis.Redis, names: Sequence[str] = queues.ALL_QUEUES, *, held: Mapping[str, int] | None = None
+    client: redis.Redis,
+    names: Sequence[str] = queues.ALL_QUEUES,
+    *,
+    held: Mapping[str, int] | None = None,
+    present: Sequence[Worker] | None = None,
 ) -> list[QueueDepth]:
-    """The named queues in order; `held` is what `held` counts. Raises StoreAway."""
-    present = workers(client)
+    """The named queues in order; `held` is what `held` counts, `present` what `workers` gives. Raises StoreAway."""
+    there = workers(client) if present is None else present
     try:
-        with client.pipeline(transaction=False) as pipe:
-            for name in names:
-                pipe.llen(name)
-                pipe.lindex(name, -1)
-            pipe.time()
-            *answers, (seconds, micros) = pipe.execute()
+        lengths, ages = _lengths_and_ages(client, names)
     except redis.RedisError as error:
         raise errors.StoreAway(f"Redis does not answer: {type(error).__name__}") from error
-    now = seconds + micros / 1e6
     return [
         QueueDepth(
             queue=name,
-            ready=answers[2 * index],
-            oldest_age_seconds=_age(answers[2 * index + 1], now),
-            running=sum(worker.running.get(name, 0) for worker in present),
-            held=None if held is None else min(held.get(name, 0), answers[2 * index]),
-            consumers=sum(name in worker.queues for worker in present),
+            ready=length,
+            oldest_age_seconds=age,
+            running=sum(worker.running.get(name, 0) for worker in there),
+            held=None if held is None else min(held.get(name, 0), length),
+            consumers=sum(name in worker.queues for worker in there),
         )
-        for index, name in enumerate(names)
+        for name, length, age in zip(names, lengths, ages, strict=True)
     ]
+
+
+def fleet_depths(
+    client: redis.Redis,
+    known: Fleets,
+    states: Iterable[GateState],
+    transaction: Callable[[], AbstractContextManager[Transaction]],
+) -> list[FleetDepth]:
+    """The fleets in their order, without what the closed gates of `states` hold back. Raises StoreAway of either store."""
+    waiting, present = held(states, transaction), workers(client)
+    return by_fleet(known, depths(client, held=waiting, present=present), present)
+
+
+def by_fleet(known: Fleets, found: Sequence[QueueDepth], present: Sequence[Worker]) -> list[FleetDepth]:
+    """The queues and workers of each fleet together. A queue of which nobody told what is held counts as a whole."""
+    return [
+        _fleet(
+            name,
+            [item for item in found if item.queue in consumed],
+            [worker for worker in present if worker.fleet == name],
+        )
+        for name, consumed in known.items()
+    ]
+
+
+def _fleet(name: str, found: Sequence[QueueDepth], members: Sequence[Worker]) -> FleetDepth:
+    ready, back = sum(item.ready for item in found), sum(item.held or 0 for item in found)
+    running = sum(sum(worker.running.values()) for worker in members)
+    waiting = [item.oldest_age_seconds for item in found if item.ready > (item.held or 0)]
+    told = [age for age in waiting if age is not None]
+    return FleetDepth(
+        fleet=name,
+        work=ready - back + running,
+        ready=ready,
+        held=back,
+        running=running,
+        slots=sum(worker.slots for worker in members),
+        workers=len(members),
+        oldest_age_seconds=max(told) if told else None if waiting else 0.0,
+    )
 
 
 def held(states: Iterable[GateState], transaction: Callable[[], AbstractContextManager[Transaction]]) -> dict[str, int]:
@@ -123,13 +179,35 @@ def _buckets(item: Unclaimed) -> set[tuple[GateKey, str]]:
     return set() if bucket is None else {(key, WHOLE_KEY), (key, bucket)}
 
 
+def _lengths_and_ages(client: redis.Redis, names: Sequence[str]) -> tuple[list[int], list[float | None]]:
+    with client.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.llen(name)
+            pipe.lindex(name, -1)
+        pipe.time()
+        *answers, (seconds, micros) = pipe.execute()
+    lengths, now = answers[::2], seconds + micros / 1e6
+    ages = [_age(message, now) for message in answers[1::2]]
+    silent = [index for index, age in enumerate(ages) if not age and lengths[index] > 1]
+    with client.pipeline(transaction=False) as pipe:
+        for index in silent:
+            pipe.lrange(names[index], -SEARCHED, -1)
+        for index, messages in zip(silent, pipe.execute() if silent else (), strict=True):
+            ages[index] = max((age for message in messages if (age := _age(message, now)) is not None), default=None)
+    return lengths, ages
+
+
 def _age(message: bytes | str | None, now: float) -> float | None:
-    """The age of a message by its `enqueued_at` header; None where it has none, as a foreign producer's may."""
+    """For how long a message might have been taken, by its headers; 0.0 before its time has come.
+
+    None where it does not tell, as a foreign producer's may not.
+    """
     if message is None:
         return None
     try:
-        return round(max(0.0, now - float(json.loads(message)["headers"]["enqueued_at"])), 3)
-    except (ValueError, TypeError, KeyError):
+        since = enqueued.since(json.loads(message)["headers"])
+        return None if since is None else round(max(0.0, now - since), 3)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

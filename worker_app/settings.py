@@ -19,10 +19,9 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from celery_utils import PerformanceProfile, ProfileError
-from worker_app import api_urls, clickhouse_address, errors, key_ring, queues
+from worker_app import api_urls, clickhouse_address, errors, fleets, key_ring, queues
 from worker_app.key_ring import KeyRing
 
-Fleet = Literal["worker", "worker-ingest", "worker-heavy"]
 Positive = Annotated[int, Field(ge=1)]
 PROFILE_NAMES = {  # how a line of the profile that begins with its own name is introduced
     "autoscale": "CELERY_AUTOSCALE: ",
@@ -49,7 +48,12 @@ class Settings(BaseSettings):
     celery_queues: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="queues to consume, separated by commas; unset: those of DEV_HOPS_FLEET"
     )
-    dev_hops_fleet: Fleet = Field("worker", description="fleet of this worker: worker, worker-ingest or worker-heavy")
+    dev_hops_fleets: Annotated[dict[str, tuple[str, ...]], NoDecode] = Field(
+        dict(fleets.BUILT_IN),
+        description="fleets and their queues as `name=queue,queue;name=queue`, the same for every role; unset: worker, "
+        "worker-ingest and worker-heavy",
+    )
+    dev_hops_fleet: str = Field(fleets.DEFAULT, description="fleet of this worker, one of DEV_HOPS_FLEETS")
     redis_url: SecretStr = Field(SecretStr(DEFAULT_REDIS_URL), description="Redis for locks, gates and presence")
     celery_broker_url: SecretStr | None = Field(None, description="Redis that carries the messages; unset: REDIS_URL")
     celery_result_backend: SecretStr | None = Field(None, description="Redis that keeps results; unset: the broker")
@@ -84,7 +88,10 @@ class Settings(BaseSettings):
         "local", description="what the rate-limit gate does while Redis is away"
     )
     flower_basic_auth: SecretStr | None = Field(
-        None, description="`user:password` of Flower; without it Flower does not start"
+        None, description="`user:password` of Flower, several separated by commas; without it Flower does not start"
+    )
+    flower_read_only: bool = Field(
+        True, description="Flower shows and changes nothing: a request to control a worker or send a task answers 403"
     )
     api_token: SecretStr | None = Field(
         None, description="bearer token of the API; without it only the open paths answer"
@@ -151,6 +158,11 @@ class Settings(BaseSettings):
     api_port: Annotated[int, Field(ge=1, le=65535)] = Field(8000, description="port of the API")
     flower_host: str = Field("0.0.0.0", description="address on which Flower listens")  # noqa: S104 - a container's door
     flower_port: Annotated[int, Field(ge=1, le=65535)] = Field(5555, description="port of Flower")
+    prometheus_multiproc_dir: Path | None = Field(
+        None,
+        description="folder in which the children of one prefork worker count; unset: `dev-hops worker` makes one for temporary "
+        "files",
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="least level that is logged")
     log_format: Literal["json", "text"] = Field("json", description="one JSON document a line, or text for people")
     dev_hops_dir: Path = Field(DEFAULT_DIR, description="folder of `dev-hops up`")
@@ -196,6 +208,11 @@ class Settings(BaseSettings):
         if unknown := [name for name in names if name not in queues.ALL_QUEUES]:
             raise ValueError(f"no such queue: {', '.join(unknown)}; there are {', '.join(queues.ALL_QUEUES)}")
         return names
+
+    @field_validator("dev_hops_fleets", mode="before")
+    @classmethod
+    def _parse_fleets(cls, value: object) -> object:
+        return fleets.parse(value) if isinstance(value, str) else value
 
     @field_validator("provider_api_urls", mode="before")
     @classmethod
@@ -260,8 +277,10 @@ class Settings(BaseSettings):
 
     @property
     def consumed_queues(self) -> tuple[str, ...]:
-        """The queues that this worker takes from."""
-        return self.celery_queues or queues.FLEETS[self.dev_hops_fleet]
+        """The queues that this worker takes from. Raises SettingsError where its fleet is not among the fleets."""
+        if fault := self.fleet_fault():
+            raise errors.SettingsError(fault)
+        return self.celery_queues or self.dev_hops_fleets[self.dev_hops_fleet]
 
     @property
     def profile(self) -> PerformanceProfile:
@@ -280,6 +299,15 @@ class Settings(BaseSettings):
             visibility_timeout_seconds=self.visibility_timeout_seconds,
             task_time_limit_seconds=self.task_time_limit_seconds,
             send_task_events=self.worker_send_task_events,
+        )
+
+    def fleet_fault(self) -> str | None:
+        """What is wrong with DEV_HOPS_FLEET, which matters to a worker and to whoever has set it; None where nothing is."""
+        if self.dev_hops_fleet in self.dev_hops_fleets:
+            return None
+        return (
+            f"DEV_HOPS_FLEET is {self.dev_hops_fleet!r}: there is no such fleet; give one of "
+            f"{', '.join(self.dev_hops_fleets)}, or name it in DEV_HOPS_FLEETS"
         )
 
     def require_database(self) -> str:
@@ -309,6 +337,8 @@ def _shown(name: str, value: object) -> str:
         return ""
     if isinstance(value, SecretStr):
         return _masked(value.get_secret_value()) if name.endswith(("_url", "_backend")) else "***"
+    if isinstance(value, dict):
+        return fleets.text_of(value)
     if isinstance(value, tuple):
         return ",".join("=".join(item) if isinstance(item, tuple) else str(item) for item in value)
     if isinstance(value, bool):
@@ -343,8 +373,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         faults += [_fault(dict(item), values) for item in found]
-        sound = {name: value for name, value in known.items() if name not in {item["loc"][0] for item in found}}
-        settings = Settings.model_validate(sound)
+        wrong = {item["loc"][0] for item in found}
+        wrong |= {"dev_hops_fleet"} if "dev_hops_fleets" in wrong else set()  # nothing to judge it by
+        settings = Settings.model_validate({name: value for name, value in known.items() if name not in wrong})
     faults += _contradictions(settings)
     if faults:
         raise errors.SettingsError("\n".join(faults))
@@ -380,12 +411,16 @@ def _of_running_up(folder: Path) -> dict[str, str]:
 
 
 def _contradictions(settings: Settings) -> list[str]:
-    """What the performance profile finds wrong, in the names of the environment."""
+    """What the performance profile finds wrong, in the names of the environment, and a fleet that is none."""
+    fault = settings.fleet_fault() if "dev_hops_fleet" in settings.model_fields_set else None
+    found = [] if fault is None else [fault]
+    if settings.autoscale_token is not None and settings.autoscale_token == settings.api_token:
+        found.append("AUTOSCALE_TOKEN is ***: it is API_TOKEN too, which opens everything; give another one")
     try:
         settings.profile  # noqa: B018 - building it is the check
     except ProfileError as error:
-        return [PROFILE_NAMES.get(line.split(" ")[0], "") + line for line in str(error).splitlines()]
-    return []
+        found += [PROFILE_NAMES.get(line.split(" ")[0], "") + line for line in str(error).splitlines()]
+    return found
 
 
 def _fault(item: Mapping[str, Any], values: Mapping[str, str]) -> str:

@@ -149,5 +149,6 @@ def _tell(done: dispatch.Tick) -> None:
     telemetry.OCCURRENCES_SKIPPED.labels("catchup").inc(written.skipped_catchup)
     telemetry.OCCURRENCES_BUFFERED.inc(written.buffered)
     telemetry.SCHEDULES_FAULTED.inc(done.quarantined)
+    telemetry.DISPATCH_SKIPPED_LOCKED.inc(done.skipped_locked)
     telemetry.IDLE_DUE_WINDOWS.inc(int(done.due > 0 and written.slots == 0))
     telemetry.DISPATCH_LAST_TICK.set(time.time())

@@ -5,28 +5,46 @@ and look like an answer. The exporter is the API, which reads Redis and Postgres
 Page: https://prometheus.io/docs/practices/naming/
 """
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
 
 from worker_app import errors
 
+Of = Literal["livemax", "livesum", "livemostrecent", "max"]
 WORKER = CollectorRegistry()
 BEAT = CollectorRegistry()
 EXPORTER = CollectorRegistry()
 PREFIX = "dev_hops"
+for _owner in (WORKER, BEAT, EXPORTER):
+    ProcessCollector(registry=_owner)  # process_*: memory, CPU, open files
 
 
 def _counter(name: str, help_text: str, *labels: str) -> Counter:
     return Counter(name, help_text, labels, namespace=PREFIX, registry=WORKER)
 
 
-def _gauge(owner: CollectorRegistry, name: str, help_text: str, *labels: str) -> Gauge:
-    return Gauge(name, help_text, labels, namespace=PREFIX, registry=owner)
+def _gauge(owner: CollectorRegistry, name: str, help_text: str, *labels: str, of_children: Of = "livemax") -> Gauge:
+    """`of_children`: what one value becomes of those that the processes of a prefork worker have."""
+    return Gauge(name, help_text, labels, namespace=PREFIX, registry=owner, multiprocess_mode=of_children)
 
 
+TASKS_RECEIVED = _counter(
+    "task_received_total", "Messages taken from a queue whose task is to run here", "task", "queue"
+)
 TASKS_STARTED = _counter("task_started_total", "Tasks begun", "task", "queue")
 TASKS_SUCCEEDED = _counter("task_succeeded_total", "Tasks that returned", "task", "queue")
 TASKS_FAILED = _counter("task_failed_total", "Tasks that raised", "task", "queue")
 TASKS_RETRIED = _counter("task_retried_total", "Tasks that asked for another try", "task", "queue")
+TASKS_REJECTED = _counter(
+    "task_rejected_total",
+    "Messages that no task could be made of, or that their task rejected; `unknown` is a task that is not ours",
+    "task",
+    "queue",
+)
+TASKS_REVOKED = _counter(
+    "task_revoked_total", "Tasks ended or dropped before their end, by a person or a limit", "task", "queue"
+)
 TASK_RUNTIME = Histogram(
     "task_runtime_seconds",
     "Time from start to end of a task",
@@ -35,7 +53,15 @@ TASK_RUNTIME = Histogram(
     registry=WORKER,
     buckets=(0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600),
 )
-WORKER_TASKS_ACTIVE = _gauge(WORKER, "worker_tasks_active", "Tasks running in this process")
+TASK_QUEUE_WAIT = Histogram(
+    "task_queue_wait_seconds",
+    "Time from when a message might run, its countdown excluded, to the start of its task",
+    ("queue",),
+    namespace=PREFIX,
+    registry=WORKER,
+    buckets=(0.05, 0.25, 1, 5, 15, 60, 300, 900, 1800),
+)
+WORKER_TASKS_ACTIVE = _gauge(WORKER, "worker_tasks_active", "Tasks running in this process", of_children="livesum")
 WORKER_SLOTS = _gauge(WORKER, "worker_slots", "Most tasks that may run in this process")
 WORKER_HUB_LAG = _gauge(
     WORKER,
@@ -74,10 +100,19 @@ IDLE_DUE_WINDOWS = _counter(
     "idle_due_windows_total", "Ticks that found due jobs and served no slot; rising: look at the log"
 )
 DISPATCH_LAST_TICK = _gauge(
-    WORKER, "dispatch_last_tick_timestamp_seconds", "When this process last served a tick; 0: not yet. Take the newest"
+    WORKER,
+    "dispatch_last_tick_timestamp_seconds",
+    "When this process last served a tick; 0: not yet. Take the newest",
+    of_children="max",
+)
+DISPATCH_SKIPPED_LOCKED = _counter(
+    "dispatch_skipped_locked_total", "Times that a tick passed by due jobs which somebody else had locked just then"
 )
 CLOCK_SKEW = _gauge(
-    WORKER, "clock_skew_seconds", "Clock of this host minus the database's, at the last tick; nothing is decided by it"
+    WORKER,
+    "clock_skew_seconds",
+    "Clock of this host minus the database's, at the last tick; nothing is decided by it",
+    of_children="livemostrecent",
 )
 SCHEDULES_FAULTED = _counter("schedules_faulted_total", "Scheduled jobs set aside with a fault")
 DUPLICATE_MESSAGES = _counter("duplicate_messages_total", "Messages whose row had been taken or closed", "task")
@@ -122,7 +157,12 @@ GATE_LEASES_LOST = _counter("gate_lease_lost_total", "Requests that outlived the
 GATE_UNKNOWN_REASONS = _counter("gate_unknown_reasons_total", "Refusals for a reason that nobody knows", "provider")
 GATE_QUARANTINED = _counter("gate_quarantined_headers_total", "Header values that were not believed", "provider")
 GATE_UNTRACKED = _gauge(
-    WORKER, "gate_untracked", "1 for a host that counts no quota, as last heard", "provider", "host"
+    WORKER,
+    "gate_untracked",
+    "1 for a host that counts no quota, as last heard",
+    "provider",
+    "host",
+    of_children="livemostrecent",
 )
 GATE_CLOCK_STEPS = _counter("gate_clock_step_total", "Times that the clock of Redis was moved")
 GATE_LOCAL_SECONDS = _counter("gate_local_mode_seconds_total", "Time without Redis, each process on its share")
@@ -146,6 +186,37 @@ QUEUE_READY = _gauge(EXPORTER, "queue_ready", "Messages ready in a queue", "queu
 QUEUE_OLDEST_AGE = _gauge(EXPORTER, "queue_oldest_age_seconds", "Age of the oldest ready message", "queue")
 QUEUE_RUNNING = _gauge(EXPORTER, "queue_running", "Tasks of a queue that run now", "queue")
 QUEUE_CONSUMERS = _gauge(EXPORTER, "queue_consumers", "Workers that consume a queue", "queue")
+QUEUE_HELD = _gauge(
+    EXPORTER, "queue_held", "Ready messages whose gate is closed; more workers cannot help them", "queue"
+)
+UNACKED_MESSAGES = _gauge(EXPORTER, "unacked_messages", "Messages that a worker has taken and not settled")
+UNACKED_OLDEST_AGE = _gauge(
+    EXPORTER,
+    "unacked_oldest_age_seconds",
+    "Time since the message that was renewed longest ago was taken or renewed; above the visibility timeout nobody recovers",
+)
+FLEET_WORK = _gauge(
+    EXPORTER, "fleet_work", "Messages ready and tasks running, without what a closed gate holds back", "fleet"
+)
+FLEET_SLOTS = _gauge(EXPORTER, "fleet_slots", "Most tasks that the workers of a fleet may run at once", "fleet")
+FLEET_OLDEST_AGE = _gauge(
+    EXPORTER, "fleet_oldest_age_seconds", "Age of the oldest ready message of a fleet that is not held back", "fleet"
+)
+DEFERRED_BATCHES = _gauge(EXPORTER, "deferred_batches", "Batches that wait in Postgres for their time", "provider")
+WATERMARK_AGE = _gauge(
+    EXPORTER,
+    "sync_watermark_age_seconds",
+    "Time since up to when the records are complete, of the source that is furthest behind; without sources that "
+    "nothing syncs",
+    "provider",
+    "dataset",
+)
+REDIS_POLICY_OK = _gauge(
+    EXPORTER, "redis_maxmemory_policy_ok", "1 while the broker evicts nothing; absent where it does not tell"
+)
+REDIS_CLIENTS_RATIO = _gauge(
+    EXPORTER, "redis_connected_clients_ratio", "Connected clients of the broker as a share of the most that it lets in"
+)
 GATE_CLOSED = _gauge(EXPORTER, "gate_closed", "Keys of the rate-limit gate that are closed now", "provider", "host")
 GATE_RESUME = _gauge(
     EXPORTER,

@@ -30,6 +30,11 @@ OTHER_NAMES = {
     "NAME_OR_ID",  # stands for what a person writes
     "AUTOSCALE_KEEPALIVE",  # read by Celery
     "REMAP_SIGTERM",
+    "PYTHON_IMAGE",  # arguments of the build
+    "SOURCE_DATE_EPOCH",
+    "DEV_HOPS_IMAGE",  # read by the tests of the image
+    *re.findall(r"\$\{([A-Z_]+)", (TOP / "compose.yaml").read_text(encoding="utf-8")),  # read by Compose
+    "COMPOSE_PROFILES",
 }
 
 

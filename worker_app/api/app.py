@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable
+from importlib import metadata
 
 import jinja2
 import prometheus_client
@@ -11,7 +12,24 @@ from flask import Flask, Response, g, jsonify, redirect, request
 from flask.json.provider import DefaultJSONProvider
 from werkzeug.wrappers import Response as AnyResponse
 
-from worker_app.api import auth, exporter, gates, health, problems, readable, reading, resources, status
+from worker_app.api import (
+    asking,
+    auth,
+    autoscale,
+    exporter,
+    gates,
+    health,
+    openapi,
+    problems,
+    readable,
+    reading,
+    resources,
+    routes,
+    runs,
+    schedules,
+    status,
+)
+from worker_app.api.answers import Alive, Ready
 from worker_app.cli.output import document
 from worker_app.migrate import steps
 from worker_app.runtime import Runtime
@@ -29,6 +47,7 @@ POLICY = (
     "default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
+FILTERS = ("duration", "relative", "moment", "later", "count", "states", "short_name")  # of `readable`, for templates
 
 log = structlog.get_logger(__name__)
 
@@ -42,59 +61,84 @@ def create_app(runtime: Runtime, probing: Postgres, sleep: Callable[[float], Non
 
     `sleep` makes a wrong token wait. Nothing is connected before the first request.
     """
+    app = _bare()
+    guard = _guard(runtime, sleep)
+    app.before_request(_begin)
+    app.before_request(guard.check)
+    app.before_request(asking.check)
+    app.after_request(_end)
+    app.context_processor(lambda: {"nonce": g.nonce})
+    problems.install(app)
+    _install_probes(app, runtime, probing)
+    described = openapi.document(routes.OPERATIONS, routes.PLACES, metadata.version("dev-hops"))
+    routes.install(
+        app,
+        {
+            "login": guard.login,
+            "root": lambda: redirect("/status", 303),
+            "status": _page(runtime).show,
+            "openapi": lambda: jsonify(described),
+        },
+    )
+    scaling = autoscale.Autoscale(probing, runtime.broker, runtime.gate, runtime.settings.dev_hops_fleets)
+    routes.install(app, scaling.views())
+    reader = reading.Reader(runtime.postgres)
+    for part in (resources.Resources, runs.Runs, schedules.Schedules, gates.Gates):
+        routes.install(app, part(runtime, reader).views())
+    return app
+
+
+def _bare() -> Flask:
+    """An application without a path."""
     app = Flask("worker_app.api", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY_BYTES
     app.json = _FieldOrder(app)
     app.jinja_env.undefined = jinja2.StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.filters |= {
-        name: getattr(readable, name) for name in ("duration", "relative", "moment", "count", "states", "short_name")
-    } | {"countdown": countdown}
-    token = runtime.settings.api_token
-    guard = auth.Guard(token.get_secret_value() if token else None, sleep)
-    app.before_request(_begin)
-    app.before_request(guard.check)
-    app.after_request(_end)
-    app.context_processor(lambda: {"nonce": g.nonce})
-    problems.install(app)
-    _install_probes(app, runtime, probing)
-    app.add_url_rule("/login", endpoint="login", view_func=guard.login, methods=["POST"])
-    page = status.StatusPage(
+    app.jinja_env.filters |= {name: getattr(readable, name) for name in FILTERS} | {"countdown": countdown}
+    return app
+
+
+def _guard(runtime: Runtime, sleep: Callable[[float], None]) -> auth.Guard:
+    token, autoscale_token = runtime.settings.api_token, runtime.settings.autoscale_token
+    return auth.Guard(
+        token.get_secret_value() if token else None,
+        sleep,
+        autoscale_token=autoscale_token.get_secret_value() if autoscale_token else None,
+    )
+
+
+def _page(runtime: Runtime) -> status.StatusPage:
+    return status.StatusPage(
         runtime.postgres,
         runtime.broker,
         runtime.locks,
         runtime.gate,
         steps.configured(runtime.settings),
         dispatch_interval_seconds=runtime.settings.dispatch_interval_seconds,
+        known=runtime.settings.dev_hops_fleets,
     )
-    app.add_url_rule("/status", view_func=page.show)
-    app.add_url_rule("/", endpoint="root", view_func=lambda: redirect("/status", 303))
-    reader = reading.Reader(runtime.postgres)
-    resources.Resources(runtime, reader).install(app)
-    gates.Gates(runtime, reader).install(app)
-    return app
 
 
 def _install_probes(app: Flask, runtime: Runtime, probing: Postgres) -> None:
     """The open paths."""
     wanted = steps.configured(runtime.settings)
     readiness = health.Readiness(probing, runtime.broker, wanted)
-    exported = exporter.Exporter(probing, runtime.broker, runtime.gate, wanted)
+    exported = exporter.Exporter(probing, runtime.broker, runtime.gate, wanted, runtime.settings.dev_hops_fleets)
 
     def livez() -> Response:
-        return jsonify({"status": "ok"})
+        return jsonify(document(Alive("ok")))
 
     def readyz() -> Response:
         is_ready, parts = readiness.look()
-        answer = jsonify({"status": "ok" if is_ready else "unavailable", "parts": document(parts)})
+        answer = jsonify(document(Ready("ok" if is_ready else "unavailable", parts)))
         answer.status_code = 200 if is_ready else 503
         return answer
 
     def metrics() -> Response:
         return Response(exported.text(), content_type=prometheus_client.CONTENT_TYPE_LATEST)
 
-    for view in (livez, readyz, metrics):
-        app.add_url_rule(f"/{view.__name__}", view_func=view)
+    routes.install(app, {"livez": livez, "readyz": readyz, "metrics": metrics})
 
 
 def _begin() -> None:
@@ -106,7 +150,8 @@ def _end(answer: AnyResponse) -> AnyResponse:
     """Harden the answer, and write one line about it: no query and no header, since both may hold a secret."""
     answer.headers.update(HEADERS)
     answer.headers["Content-Security-Policy"] = POLICY.format(nonce=g.nonce)
-    is_routine = request.endpoint in auth.OPEN_ENDPOINTS and answer.status_code == 200
+    is_asked_often = request.endpoint in auth.OPEN_ENDPOINTS or request.endpoint == auth.AUTOSCALE_ENDPOINT
+    is_routine = is_asked_often and answer.status_code == 200
     (log.debug if is_routine else log.info)(
         "http.request",
         method=request.method,

@@ -7,6 +7,7 @@ missing number raises an alert, an old one hides the fault.
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import prometheus_client
 import redis
@@ -14,19 +15,20 @@ import structlog
 from prometheus_client import Gauge, Metric
 from prometheus_client.registry import Collector
 
-from worker_app import errors, queue_depth, telemetry
-from worker_app.api import deadline
+from worker_app import broker_health, errors, queue_depth, telemetry
+from worker_app.api import deadline, gauges
+from worker_app.fleets import BUILT_IN, Fleets
 from worker_app.gate.gate import Gate
+from worker_app.gate.key import GateState
 from worker_app.migrate import status
 from worker_app.migrate.steps import Series
-from worker_app.store import outbox, overview, vault_keys
+from worker_app.queue_depth import QueueDepth, Worker
+from worker_app.store import freshness, outbox, overview, vault_keys
 from worker_app.store.postgres import Postgres
 from worker_app.sync import gates
 
 CACHE_SECONDS = 5.0  # two Prometheis and a person together cost one look at the stores
 SOURCE_SECONDS = 2.0  # each; all three together stay below the 10 s that a scrape waits
-QUEUE_GAUGES = (telemetry.QUEUE_READY, telemetry.QUEUE_OLDEST_AGE, telemetry.QUEUE_RUNNING, telemetry.QUEUE_CONSUMERS)
-GATE_GAUGES = (telemetry.GATE_CLOSED, telemetry.GATE_RESUME, telemetry.GATE_BUDGET)
 SCHEMA_GAUGES = (telemetry.SCHEMA_VERSION, telemetry.SCHEMA_CURRENT)
 WORK_GAUGES = (
     telemetry.OUTBOX_ROWS,
@@ -40,6 +42,13 @@ WORK_GAUGES = (
 log = structlog.get_logger(__name__)
 
 
+def _name(gauge: Gauge) -> str:
+    return str(next(iter(gauge.describe())).name)
+
+
+READ_GAUGES = frozenset(_name(gauge) for group in (*gauges.ALL, SCHEMA_GAUGES, WORK_GAUGES) for gauge in group)
+
+
 class Exporter(Collector):
     """The registry of this process, with the gauges of the fleet at most five seconds old."""
 
@@ -49,36 +58,50 @@ class Exporter(Collector):
         client: redis.Redis,
         gate: Gate,
         wanted: Sequence[Series],
+        fleets: Fleets = BUILT_IN,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._postgres = postgres
         self._wanted = wanted
         self._redis = client
         self._gate = gate
+        self._fleets = fleets
         self._clock = clock
         self._lock = threading.Lock()
         self._fresh_until = float("-inf")
         self._away: set[str] = set()
         self._known: set[str] = set()  # names of gauges that hold a value of now
+        self._present: list[Worker] = []
+        self._depths: list[QueueDepth] = []
+        self._states: list[GateState] = []
+        self._has_tables = False
+        self._has_told = False  # that Redis keeps to itself what a gauge needs
 
     def text(self) -> bytes:
         """All of it in the text format of Prometheus. Answers whatever the stores do; one caller at a time reads them."""
         with self._lock:
             if self._clock() >= self._fresh_until:
-                self._known.clear()
-                self._read("redis", self._read_redis)
-                self._read("gate", self._read_gate)
-                self._read("postgres", self._read_postgres)
+                self._read_all()
                 self._fresh_until = self._clock() + CACHE_SECONDS
             return prometheus_client.generate_latest(self)
 
     def collect(self) -> Iterator[Metric]:
-        """What stands in the registry, without the gauges of a source that is away."""
+        """What stands in the registry, without the gauges whose source has not told them."""
         # A gauge without labels always has a value, so it cannot be cleared: it is left out here.
-        gauges = {_name(gauge) for gauge in (*QUEUE_GAUGES, *GATE_GAUGES, *SCHEMA_GAUGES, *WORK_GAUGES)}
-        return (metric for metric in telemetry.EXPORTER.collect() if metric.name not in gauges - self._known)
+        return (metric for metric in telemetry.EXPORTER.collect() if metric.name not in READ_GAUGES - self._known)
 
-    def _read(self, source: str, read: Callable[[], None]) -> None:
+    def _read_all(self) -> None:
+        self._known.clear()
+        answers = [
+            self._read("redis", self._read_redis),
+            self._read("gate", self._read_gate),
+            self._read("postgres", self._read_postgres),
+        ]
+        if all(answers) and self._has_tables:
+            self._read("postgres", self._read_fleets)
+
+    def _read(self, source: str, read: Callable[[], None]) -> bool:
+        """Whether the source has answered."""
         try:
             with deadline.within(SOURCE_SECONDS, source):
                 read()
@@ -87,40 +110,35 @@ class Exporter(Collector):
             if source not in self._away:
                 log.warning("exporter.source_away", source=source, error=str(error))
             self._away.add(source)
-        else:
-            telemetry.EXPORTER_UP.labels(source).set(1)
-            if source in self._away:
-                log.warning("exporter.source_back", source=source)
-            self._away.discard(source)
+            return False
+        telemetry.EXPORTER_UP.labels(source).set(1)
+        if source in self._away:
+            log.warning("exporter.source_back", source=source)
+        self._away.discard(source)
+        return True
 
     def _read_redis(self) -> None:
-        found = queue_depth.depths(self._redis)
-        for gauge in QUEUE_GAUGES:
-            gauge.clear()
-        for item in found:
-            telemetry.QUEUE_READY.labels(item.queue).set(item.ready)
-            telemetry.QUEUE_RUNNING.labels(item.queue).set(item.running)
-            telemetry.QUEUE_CONSUMERS.labels(item.queue).set(item.consumers)
-            if item.oldest_age_seconds is not None or not item.ready:  # else a foreign message, whose age nobody knows
-                telemetry.QUEUE_OLDEST_AGE.labels(item.queue).set(item.oldest_age_seconds or 0.0)
-        self._know(QUEUE_GAUGES)
+        self._present = queue_depth.workers(self._redis)
+        self._depths = queue_depth.depths(self._redis, present=self._present)
+        self._know(gauges.tell_queues(self._depths))
+        self._know(gauges.tell_unacked(broker_health.unacked(self._redis)))
+        found = broker_health.capacity(self._redis)
+        self._know(gauges.tell_capacity(found))
+        if not self._has_told and None in (found.is_policy_safe, found.clients_ratio):
+            self._has_told = True
+            log.warning(
+                "exporter.redis_tells_little", missing="eviction policy or maxclients", remedy="allow INFO or CONFIG"
+            )
 
     def _read_gate(self) -> None:
-        """Over all organisations: how many keys are closed, when the last one opens, and the least that is left."""
-        found = gates.views(gates.states(self._gate), ())
-        for gauge in GATE_GAUGES:
-            gauge.clear()
-        closed = {view.key for view in found if view.is_closed}
-        for key in {view.key for view in found}:
-            telemetry.GATE_CLOSED.labels(key.provider, key.host).inc(key in closed)
-        now = time.time()
-        for view in reversed(found):  # the longest wait comes last
-            if view.is_closed:
-                telemetry.GATE_RESUME.labels(view.provider, view.host).set(now + view.retry_in)
-        for view in sorted(found, key=lambda view: view.remaining or 0, reverse=True):  # the least comes last
-            if view.remaining is not None:
-                telemetry.GATE_BUDGET.labels(view.provider, view.host, view.bucket).set(view.remaining)
-        self._know(GATE_GAUGES)
+        self._states = gates.states(self._gate)
+        self._know(gauges.tell_gates(gates.views(self._states, ())))
+
+    def _read_fleets(self) -> None:
+        """The work of the fleets: told only where all three sources have answered."""
+        held = queue_depth.held(self._states, self._postgres.transaction)
+        depths = [replace(item, held=min(held.get(item.queue, 0), item.ready)) for item in self._depths]
+        self._know(gauges.tell_fleets(queue_depth.by_fleet(self._fleets, depths, self._present), depths))
 
     def _read_postgres(self) -> None:
         usable = {}
@@ -129,13 +147,17 @@ class Exporter(Collector):
             usable[seen.store] = seen.state in status.USABLE
         telemetry.SCHEMA_CURRENT.set(int(all(usable.values())))
         self._know(SCHEMA_GAUGES)
-        if not usable["postgres"]:
-            return  # the tables below may not be there
+        self._has_tables = usable["postgres"]
+        if self._has_tables:
+            self._read_tables()
+
+    def _read_tables(self) -> None:
         with self._postgres.transaction() as tx:
             backlog = outbox.backlog(tx)
             lag = overview.schedule_lag_seconds(tx)
             stuck, quarantined = overview.stuck_runs(tx), overview.quarantined_schedules(tx)
             keys = vault_keys.uses(tx)
+            deferred, ages = freshness.deferred_batches(tx), freshness.watermark_ages(tx)
         telemetry.OUTBOX_ROWS.set(backlog.rows)
         telemetry.OUTBOX_OLDEST_AGE.set(backlog.oldest_age_seconds)
         telemetry.SCHEDULE_LAG.set(lag)
@@ -144,11 +166,7 @@ class Exporter(Collector):
         telemetry.CREDENTIAL_ROWS.clear()
         for use in keys:
             telemetry.CREDENTIAL_ROWS.labels(use.key_id).set(use.rows)
-        self._know(WORK_GAUGES)
+        self._know((*WORK_GAUGES, *gauges.tell_freshness(deferred, ages)))
 
-    def _know(self, gauges: tuple[Gauge, ...]) -> None:
-        self._known.update(_name(gauge) for gauge in gauges)
-
-
-def _name(gauge: Gauge) -> str:
-    return str(next(iter(gauge.describe())).name)
+    def _know(self, told: Sequence[Gauge]) -> None:
+        self._known.update(_name(gauge) for gauge in told)

@@ -1,10 +1,11 @@
 """Gates over HTTP: what is known of each, as `dev-hops gate list --json` prints it, and an end before its time."""
 
-from flask import Flask, Response, jsonify, request
+from collections.abc import Callable
 
-from worker_app.api import deadline, reading
+from flask import Response, jsonify, request
+
+from worker_app.api import asking, deadline, reading
 from worker_app.cli.output import document
-from worker_app.gate.key import WHOLE_KEY
 from worker_app.runtime import Runtime
 from worker_app.store import sources
 from worker_app.sync import gates
@@ -17,14 +18,12 @@ class Gates:
         self._runtime = runtime
         self._reader = reader
 
-    def install(self, app: Flask) -> None:
-        """Add the routes."""
-        app.add_url_rule("/gates", endpoint="gates", view_func=self.list)
-        app.add_url_rule("/gates/<provider>/<org>/<host>", endpoint="gate", view_func=self.clear, methods=["DELETE"])
+    def views(self) -> dict[str, Callable[..., Response]]:
+        """The views by the names of their operations."""
+        return {"gates": self.list, "clear_gate": self.clear}
 
     def list(self) -> Response:
         """Every bucket of every gate, the closed ones first."""
-        reading.parameters()
         with deadline.within(reading.REQUEST_SECONDS, "Redis"):
             states = gates.states(self._runtime.gate)
         with self._reader.transaction() as tx:
@@ -32,7 +31,7 @@ class Gates:
 
     def clear(self, provider: str, org: str, host: str) -> Response:
         """Open a gate before its time: what was open, and how many batches go on."""
-        bucket = reading.parameters("bucket").get("bucket", WHOLE_KEY)
+        bucket = asking.query()["bucket"]
         with self._reader.transaction() as tx:
             key = gates.key_of(provider, org, host, sources.orgs(tx))
         by = f"HTTP from {request.remote_addr}"

@@ -1,6 +1,6 @@
 """Readable: numbers and times as a person reads them on the page. Pure; `now` is given."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 STEPS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))  # seconds and the unit they make
 
@@ -25,6 +25,11 @@ def relative(moment: datetime | None, now: datetime) -> str:
 def moment(value: datetime) -> str:
     """A moment in UTC to the second: `2026-11-29 16:43:05Z`."""
     return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def later(value: datetime, seconds: float) -> datetime:
+    """The moment so many seconds behind another."""
+    return value + timedelta(seconds=seconds)
 
 
 def count(value: int) -> str:

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 import redis
 from flask import Response, jsonify, make_response, render_template, request
 
-from worker_app import errors, queue_depth, queues
-from worker_app.api import deadline, reading, warnings
+from worker_app import errors, queue_depth
+from worker_app.api import asking, deadline, progress, warnings
+from worker_app.api.progress import RunProgress
 from worker_app.cli.output import document
+from worker_app.fleets import BUILT_IN, Fleets
 from worker_app.gate.gate import Gate
 from worker_app.gate.key import WHOLE_KEY, GateState
 from worker_app.migrate import status as schemas
@@ -40,6 +42,8 @@ class Fleet:
     workers: int
     slots: int
     running: int  # tasks
+    work: int | None  # messages ready + tasks running - what is held back; None: it cannot be told
+    oldest_age_seconds: float | None  # of what is ready and not held back; 0.0: nothing is. None: nobody can tell
     unserved: tuple[str, ...]  # its queues that no worker of any fleet consumes
 
 
@@ -65,6 +69,7 @@ class ServiceStatus:
     queues: tuple[QueueDepth, ...] | None
     gates: Gates | None
     work: Overview | None
+    progress: tuple[RunProgress, ...] | None  # of the open runs of `work`, in their order
 
 
 class StatusPage:
@@ -79,23 +84,23 @@ class StatusPage:
         wanted: Sequence[Series],
         *,
         dispatch_interval_seconds: int,
+        known: Fleets = BUILT_IN,
     ) -> None:
         self._postgres = postgres
         self._redis = client
         self._locks = locks
         self._gate = gate
         self._wanted = wanted
+        self._known = known
         self._latest_lag_seconds = LAG_FACTOR * dispatch_interval_seconds
 
     def show(self) -> Response:
         """The page, or the document where JSON is asked for."""
-        given = reading.parameters("format", "refresh")
-        form = given.get("format") or request.accept_mimetypes.best_match(["text/html", "application/json"])
+        asked = asking.query()
+        form = asked["format"] or request.accept_mimetypes.best_match(["text/html", "application/json"])
         if form in ("json", "application/json"):
             return jsonify(document(self.gather()))
-        if form not in ("html", "text/html", None):
-            raise errors.UsageError(f"format is {form!r}: give html or json")
-        refresh = REFRESH_SECONDS if given.get("refresh") != "off" else None
+        refresh = REFRESH_SECONDS if asked["refresh"] != "off" else None
         return make_response(render_template("status.html", status=self.gather(), refresh_seconds=refresh))
 
     def gather(self) -> ServiceStatus:
@@ -105,7 +110,7 @@ class StatusPage:
         redis_said, depths, present = self._of_redis(self._held(states, work))
         found = [said for said in (postgres_said, redis_said) if said != OK]
         found += warnings.of_gates(states is not None) if redis_said == OK else ()
-        found += warnings.of_queues(depths or ())
+        found += warnings.of_queues(depths or (), self._known)
         found += warnings.of_beat(self._is_beat_there()) if depths is not None else ()
         found += [said for schema in seen for said in warnings.of_schema(schema)]
         found += warnings.of_work(work, self._latest_lag_seconds) if work else ()
@@ -115,10 +120,11 @@ class StatusPage:
             postgres=postgres_said,
             redis=redis_said,
             schema=seen[0] if seen else None,
-            fleets=None if present is None else fleets_of(present),
+            fleets=None if present is None else fleets_of(present, depths or (), self._known),
             queues=depths,
             gates=None if states is None else gates_of(gates.views(states, orgs)),
             work=work,
+            progress=progress.of_runs(work.open_runs, work.waits, work.at) if work else None,
         )
 
     def _of_redis(
@@ -169,20 +175,22 @@ class StatusPage:
             return f"{error}; look whether it runs and whether DATABASE_URL leads to it", seen, None, []
 
 
-def fleets_of(present: Sequence[Worker]) -> tuple[Fleet, ...]:
+def fleets_of(present: Sequence[Worker], depths: Sequence[QueueDepth], known: Fleets) -> tuple[Fleet, ...]:
     """The fleets that this program knows, those without a worker included, and those that only a worker names."""
-    names = dict.fromkeys((*queues.FLEETS, *sorted(worker.fleet for worker in present)))
-    by_fleet = {name: [worker for worker in present if worker.fleet == name] for name in names}
+    every = {name: known.get(name, ()) for name in (*known, *sorted(worker.fleet for worker in present))}
     consumed = {queue for worker in present for queue in worker.queues}
+    is_held_told = all(item.held is not None for item in depths)
     return tuple(
         Fleet(
-            fleet=name,
-            workers=len(members),
-            slots=sum(worker.slots for worker in members),
-            running=sum(sum(worker.running.values()) for worker in members),
-            unserved=tuple(queue for queue in queues.FLEETS.get(name, ()) if queue not in consumed),
+            fleet=found.fleet,
+            workers=found.workers,
+            slots=found.slots,
+            running=found.running,
+            work=found.work if is_held_told else None,
+            oldest_age_seconds=found.oldest_age_seconds,
+            unserved=tuple(queue for queue in every[found.fleet] if queue not in consumed),
         )
-        for name, members in by_fleet.items()
+        for found in queue_depth.by_fleet(every, depths, present)
     )
 
 

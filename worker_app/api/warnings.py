@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from worker_app import queues
 from worker_app.api import readable
+from worker_app.fleets import BUILT_IN, Fleets
 from worker_app.migrate.status import USABLE
 from worker_app.migrate.status import Status as Schema
 from worker_app.queue_depth import QueueDepth
@@ -19,9 +19,9 @@ def of_schema(schema: Schema) -> Iterator[str]:
         yield schema.message
 
 
-def of_queues(depths: Sequence[QueueDepth]) -> Iterator[str]:
+def of_queues(depths: Sequence[QueueDepth], known: Fleets = BUILT_IN) -> Iterator[str]:
     """Queues that nobody consumes, one sentence per fleet."""
-    for fleet, names in queues.FLEETS.items():
+    for fleet, names in known.items():
         alone = [item for item in depths if item.queue in names and item.consumers == 0]
         if alone:
             ready = sum(item.ready for item in alone)

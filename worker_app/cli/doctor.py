@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
 
 import click
 import redis
 from rich.console import Console
 
-from worker_app import errors, queue_depth, queues, settings
-from worker_app.cli import context, output
+from worker_app import broker_health, errors, queue_depth, settings
+from worker_app.cli import context, doctor_redis, output
 from worker_app.credentials import canary
 from worker_app.migrate import status
 from worker_app.migrate.examination import examine
@@ -17,11 +17,9 @@ from worker_app.runtime import Runtime, build
 from worker_app.settings import Settings
 from worker_app.store import fence, outbox, overview, sources, vault_keys
 
-CONNECTIONS_BESIDE = 100  # clients of Redis that are no workers
 LATE_TICKS = 2  # a slot that has waited for so many ticks is late
 OWED_SECONDS = 60.0  # the relay looks every 12 s
 MOST_NAMED = 5  # sources in one line
-PER_WORKER = "2 x slots + 15"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,47 +92,15 @@ def _redis(runtime: Runtime) -> Iterator[Finding]:
     found = _check("redis", lambda: (bool(runtime.broker.ping()), "answers"))
     yield found
     if found.ok:
-        yield _check("redis eviction", lambda: _policy(runtime.broker))
-        yield _check("redis persistence", lambda: _persistence(runtime.broker))
-        yield _check("redis clients", lambda: _clients(runtime))
-        yield _check("queues", lambda: _consumers(runtime))
+        broker, fleets = runtime.broker, runtime.settings.dev_hops_fleets
+        yield _check("redis eviction", lambda: doctor_redis.policy(broker_health.capacity(broker)))
+        yield _check("redis persistence", lambda: doctor_redis.persistence(broker))
+        present = cache(lambda: queue_depth.workers(broker))
+        yield _check("redis clients", lambda: doctor_redis.clients(broker_health.capacity(broker), present()))
+        yield _check("queues", lambda: doctor_redis.consumers(queue_depth.depths(broker, present=present()), fleets))
+        yield _check("priorities", lambda: doctor_redis.priorities(broker))
         yield _check("beat", lambda: _beat(runtime.locks))
-        yield _check("hub", lambda: _hub(queue_depth.workers(runtime.broker)))
-
-
-def _configuration(client: redis.Redis, name: str) -> str:
-    found: Any = client.config_get(name)
-    return str(found.get(name, "unknown"))
-
-
-def _policy(client: redis.Redis) -> tuple[bool, str]:
-    policy = _configuration(client, "maxmemory-policy")
-    is_good = policy == "noeviction"
-    return (
-        is_good,
-        policy if is_good else f"{policy}: a broker that evicts loses messages; set maxmemory-policy noeviction",
-    )
-
-
-def _persistence(client: redis.Redis) -> tuple[bool, str]:
-    has_log = _configuration(client, "appendonly") == "yes"
-    return has_log, "appendonly yes" if has_log else "appendonly no: a restart delays every message; set appendonly yes"
-
-
-def _clients(runtime: Runtime) -> tuple[bool, str]:
-    most = int(_configuration(runtime.broker, "maxclients"))
-    present = queue_depth.workers(runtime.broker)
-    needed = sum(2 * worker.slots + 15 for worker in present) + CONNECTIONS_BESIDE
-    text = f"{len(present)} workers x ({PER_WORKER}) + {CONNECTIONS_BESIDE} = {needed} of maxclients {most}"
-    return needed <= most, text if needed <= most else f"{text}: raise maxclients"
-
-
-def _consumers(runtime: Runtime) -> tuple[bool, str]:
-    alone = [item.queue for item in queue_depth.depths(runtime.broker) if item.consumers == 0]
-    if not alone:
-        return True, f"all {len(queues.ALL_QUEUES)} queues are consumed"
-    fleets = sorted({str(queues.fleet_of(queue)) for queue in alone})
-    return False, f"nobody consumes {', '.join(alone)}: start a worker of fleet {', '.join(fleets)}"
+        yield _check("hub", lambda: _hub(present()))
 
 
 def _beat(locks: redis.Redis) -> tuple[bool, str]:

@@ -32,6 +32,7 @@ def bounds_of(settings: Settings) -> Bounds:
         dispatch_interval_seconds=settings.dispatch_interval_seconds,
         rescue_interval_seconds=settings.rescue_interval_seconds,
         visibility_timeout_seconds=settings.visibility_timeout_seconds,
+        fleets=settings.dev_hops_fleets,
     )
 
 

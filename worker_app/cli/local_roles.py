@@ -24,6 +24,7 @@ DEFAULTS = {  # what suits one machine; the environment may say otherwise
     "SCHEMA_WAIT_SECONDS": "10",
 }
 NO_KEYS = {"CREDENTIAL_KEYS": ""}  # of roles that call no provider
+BUILT_IN_FLEETS = {"DEV_HOPS_FLEETS": "", "DEV_HOPS_FLEET": ""}  # a map of the environment is of other machines
 FLEETS = (
     ("worker", "20,2", "4"),
     ("worker-ingest", "", "1"),
@@ -67,7 +68,8 @@ def roles_of(
         (run_dir / "worker.ready").unlink(missing_ok=True)
         (run_dir / "beat.alive").unlink(missing_ok=True)
         telemetry = {} if port is not None else {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": str(folders.free_port())}
-        environment = settings.own_environment(DEFAULTS, {**public, **telemetry, "RUN_DIR": str(run_dir), **changes})
+        own = {**public, **telemetry, **BUILT_IN_FLEETS, "RUN_DIR": str(run_dir)}
+        environment = settings.own_environment(DEFAULTS, own | changes)
         sign = None if port is not None else run_dir / ("beat.alive" if name == "beat" else "worker.alive")
         return Role(name, argv(settings.load(environment)), environment, port, _readiness(name, run_dir, port), sign)
 

@@ -1,17 +1,26 @@
-"""Queues: what is ready, running and how old."""
+"""Queues: what is ready, running and how old, and the fleets that consume them."""
 
 import time
+from dataclasses import dataclass
 
 import click
 from rich.console import Console
 
 from worker_app import errors, queue_depth
-from worker_app.cli import context, output
-from worker_app.queue_depth import QueueDepth
+from worker_app.cli import context, fleets, output
+from worker_app.queue_depth import FleetDepth, QueueDepth
 from worker_app.runtime import Runtime
 from worker_app.sync import gates
 
 COLUMNS = ("QUEUE", "READY", "OLDEST s", "RUNNING", "HELD", "CONSUMERS")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One look."""
+
+    queues: list[QueueDepth]
+    fleets: list[FleetDepth] | None  # None: what is held back cannot be told, and so their work neither
 
 
 @click.command("queues")
@@ -20,15 +29,27 @@ COLUMNS = ("QUEUE", "READY", "OLDEST s", "RUNNING", "HELD", "CONSUMERS")
 def show_queues(watch: bool, as_json: bool) -> None:
     """Show every queue: messages ready (what `redis-cli llen QUEUE` counts), their age, tasks running, workers.
 
-    HELD are those of the ready messages that a closed gate would send away: no more workers are needed for them.
+    HELD are those of the ready messages that a closed gate would send away: no more workers are needed for them. Below stand
+    the fleets; `dev-hops fleets --json` has them as a document.
     """
     with context.opened() as runtime:
         while True:
-            found = queue_depth.depths(runtime.broker, held=_held(runtime))
-            output.emit(found, as_json=as_json, show=lambda console, shown=found: _draw(console, shown, watch))  # type: ignore[misc]
+            found = _read(runtime)
+            output.emit(
+                found.queues,
+                as_json=as_json,
+                show=lambda console, shown=found: _draw(console, shown, watch),  # type: ignore[misc]
+            )
             if not watch or as_json:
                 return
             time.sleep(1)
+
+
+def _read(runtime: Runtime) -> Shown:
+    held, present = _held(runtime), queue_depth.workers(runtime.broker)
+    found = queue_depth.depths(runtime.broker, held=held, present=present)
+    known = runtime.settings.dev_hops_fleets
+    return Shown(found, None if held is None else queue_depth.by_fleet(known, found, present))
 
 
 def _held(runtime: Runtime) -> dict[str, int] | None:
@@ -39,13 +60,17 @@ def _held(runtime: Runtime) -> dict[str, int] | None:
         return None
 
 
-def _draw(console: Console, found: list[QueueDepth], clear: bool) -> None:
+def _draw(console: Console, shown: Shown, clear: bool) -> None:
     if clear:
         console.clear()
     rows = [
-        (item.queue, item.ready, item.oldest_age_seconds, item.running, item.held, item.consumers) for item in found
+        (item.queue, item.ready, item.oldest_age_seconds, item.running, item.held, item.consumers)
+        for item in shown.queues
     ]
     output.table(*COLUMNS, rows=rows, empty="")(console)
+    if shown.fleets is not None:
+        console.print()
+        fleets.table(shown.fleets, console)
 
 
 COMMANDS = (show_queues,)

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import click
 
-from worker_app import errors, settings
+from worker_app import errors, settings, telemetry_children
 from worker_app.cli import context, output
 from worker_app.settings import Settings
 
@@ -58,6 +58,7 @@ def flower_argv(chosen: Settings) -> list[str]:
         f"--port={chosen.flower_port}",
         f"--max_tasks={FLOWER_TASKS}",
         f"--purge_offline_workers={FLOWER_PURGE_SECONDS}",
+        f"--read_only={str(chosen.flower_read_only).lower()}",
     ]
 
 
@@ -71,7 +72,9 @@ def _celery(app: str) -> list[str]:
 
 
 @click.command()
-@click.option("--fleet", help="worker, worker-ingest or worker-heavy; DEV_HOPS_FLEET.")
+@click.option(
+    "--fleet", help="One of DEV_HOPS_FLEETS: worker, worker-ingest, worker-heavy unless named; DEV_HOPS_FLEET."
+)
 @click.option("--pool", help="gevent or prefork; CELERY_POOL.")
 @click.option("--autoscale", help="Slots as MAX,MIN, for example 20,2; wins over --concurrency; CELERY_AUTOSCALE.")
 @click.option("--concurrency", help="Slots; CELERY_CONCURRENCY.")
@@ -97,7 +100,27 @@ def worker(
     environment = settings.role_environment({name: value for name, value in given.items() if value})
     chosen = settings.load(environment)
     chosen.require_database()
-    _replace(worker_argv(chosen), environment, chosen, "worker")
+    argv = worker_argv(chosen)
+    _replace(argv, environment | _children_environment(chosen), chosen, "worker")
+
+
+def _children_environment(chosen: Settings) -> dict[str, str]:
+    """Where the children of prefork count, so that their parent can tell it: an empty folder; nothing for other pools.
+
+    Raises SettingsError where it cannot be written.
+    """
+    if chosen.celery_pool != "prefork":
+        return {}
+    given = chosen.prometheus_multiproc_dir
+    try:
+        folder = given or telemetry_children.new_folder()
+        telemetry_children.clear(folder)
+    except OSError as error:
+        raise errors.SettingsError(
+            f"PROMETHEUS_MULTIPROC_DIR is {str(given or '')!r}: its files cannot be written ({error.strerror}); give a folder "
+            "of this worker alone"
+        ) from error
+    return {telemetry_children.VARIABLE: str(folder)}
 
 
 @click.command()
@@ -123,6 +146,10 @@ def flower() -> None:
     if chosen.flower_basic_auth is None:
         raise errors.SettingsError("FLOWER_BASIC_AUTH is not set: give user:password, or FLOWER_BASIC_AUTH_FILE")
     auth = chosen.flower_basic_auth.get_secret_value()
+    if not all(all(pair.partition(":")[::2]) for pair in auth.split(",")):
+        raise errors.SettingsError(
+            "FLOWER_BASIC_AUTH is not user:password: give both, and no comma within, since it separates several"
+        )
     _replace(flower_argv(chosen), settings.role_environment({"FLOWER_BASIC_AUTH": auth}), chosen, "flower")
 
 

@@ -6,8 +6,9 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from worker_app.store import outbox, runs
+from worker_app.store import outbox, overview_batches, runs
 from worker_app.store.outbox import Backlog
+from worker_app.store.overview_batches import FailedBatch, Wait
 from worker_app.store.postgres import Transaction, statement
 from worker_app.store.runs import RunView
 
@@ -49,6 +50,8 @@ class Overview:
     open_runs: tuple[RunView, ...]  # the running ones first
     run_states: dict[str, int]  # of open runs: state -> runs
     ended_runs: tuple[RunView, ...]  # the newest first
+    waits: tuple[Wait, ...]  # of the batches of the open runs that are shown
+    failed_batches: tuple[FailedBatch, ...]  # of the runs that are shown, the newest first
     sources: tuple[SourceLine, ...]  # those that cannot be read first
     source_states: dict[str, int]  # state -> sources
     schedules: tuple[ScheduleLine, ...]  # those with a fault first, then by their next slot
@@ -66,6 +69,8 @@ def read(tx: Transaction, shown: int = SHOWN) -> Overview:
         open_runs=open_runs,
         run_states={row.state: row.n for row in counts if row.what == "open run"},
         ended_runs=ended_runs,
+        waits=overview_batches.waits(tx, [run.id for run in open_runs]),
+        failed_batches=overview_batches.failed(tx, [run.id for run in (*open_runs, *ended_runs)], shown),
         sources=tuple(SourceLine(*row) for row in tx.execute(statement("overview_sources"), {"shown": shown})),
         source_states={row.state: row.n for row in counts if row.what == "source"},
         schedules=_schedules(tx, shown),

@@ -10,6 +10,7 @@ from sqlalchemy import text
 from worker_app import errors, jobs
 from worker_app.jobs import NewBatch, Run, RunState
 from worker_app.store import postgres, run_credentials, told
+from worker_app.store.pages import Mark
 from worker_app.store.postgres import Transaction, statement
 
 ADD_TRIES = 3  # the active run may end between the refusal and the look at it
@@ -201,13 +202,17 @@ def finish(tx: Transaction, run: Run, owner: UUID) -> RunState:
     row = tx.execute(statement("finish_run"), {"id": run.id, "owner": owner}).one_or_none()
     if row is None:
         raise errors.LeaseLost(f"run {run.id} is finished by another worker")
-    add_metrics(tx, run.org_id, jobs.metrics_run_id(run.id, row.retries), run.trigger)
+    add_metrics(tx, run.org_id, jobs.metrics_run_id(run.id, row.retries), run.trigger, follows=run.id)
     return RunState(row.state)
 
 
-def add_metrics(tx: Transaction, org_id: UUID, run_id: UUID, trigger: str) -> None:
-    """A run that computes what was touched of an organisation, with its message. The same id twice is one run."""
-    tx.execute(statement("mint_metrics_run"), {"id": run_id, "org_id": org_id, "trigger": trigger})
+def add_metrics(tx: Transaction, org_id: UUID, run_id: UUID, trigger: str, *, follows: UUID | None = None) -> None:
+    """A run that computes what was touched of an organisation, with its message. The same id twice is one run.
+
+    `follows` is the sync run whose end it belongs to.
+    """
+    given = {"id": run_id, "org_id": org_id, "trigger": trigger, "follows": follows and str(follows)}
+    tx.execute(statement("mint_metrics_run"), given)
 
 
 def close(
@@ -335,7 +340,24 @@ def _locked_state(tx: Transaction, run_id: UUID) -> str:
     return state or "gone"
 
 
-def views(tx: Transaction, run_id: UUID | None = None, org_id: UUID | None = None, limit: int = 20) -> list[RunView]:
-    """Runs as people see them, the newest first; one run where its id is given."""
-    rows = tx.execute(statement("list_runs"), {"run_id": run_id, "org_id": org_id, "limit": limit}).mappings()
-    return [RunView(**row) for row in rows]
+def views(
+    tx: Transaction,
+    run_id: UUID | None = None,
+    org_id: UUID | None = None,
+    limit: int = 20,
+    *,
+    source_id: UUID | None = None,
+    state: RunState | None = None,
+    after: Mark | None = None,
+) -> list[RunView]:
+    """Runs as people see them, the newest first; one run where its id is given, those behind `after` where that is."""
+    given = {
+        "run_id": run_id,
+        "org_id": org_id,
+        "source_id": source_id,
+        "state": state and state.value,
+        "after_at": after and after.created_at,
+        "after_id": after and after.id,
+        "limit": limit,
+    }
+    return [RunView(**row) for row in tx.execute(statement("list_runs"), given).mappings()]

@@ -197,7 +197,7 @@ def mint_buffered(tx: Transaction, waiting: Sequence[tuple[UUID, datetime, UUID]
 
 
 def add(tx: Transaction, schedule: NewSchedule) -> None:
-    """Write a new scheduled job. Raises UsageError when a source that it names is gone."""
+    """Write a new scheduled job; one whose id is there stays as it is. Raises UsageError when a source that it names is gone."""
     ids = [str(item) for item in schedule.source_ids]
     held = tx.execute(statement("hold_sources"), {"org_id": schedule.org_id, "ids": ids}).scalar_one()
     if held != len(ids):

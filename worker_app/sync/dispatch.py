@@ -48,6 +48,7 @@ class Tick:
     due: int = 0  # jobs
     written: Minted = field(default_factory=Minted)
     quarantined: int = 0
+    skipped_locked: int = 0  # looks at which somebody else had locked what was due
 
     @property
     def minted(self) -> int:
@@ -62,12 +63,12 @@ class Tick:
 
 def tick(postgres: Postgres, dispatcher: str, batch: int = schedules.CLAIM_SIZE) -> Tick:
     """Serve every due slot. Raises StoreAway when Postgres does not answer; what was committed stays."""
-    done, deadline, looks = Tick(), time.monotonic() + BUDGET_SECONDS, 0
+    done, deadline = Tick(), time.monotonic() + BUDGET_SECONDS
     while time.monotonic() < deadline:
         if _claim_and_mint(postgres, dispatcher, batch, done):
             done.claims += 1
-        elif looks < LOOKS_AGAIN and _is_held_by_others(postgres):
-            looks += 1
+        elif done.skipped_locked < LOOKS_AGAIN and _is_held_by_others(postgres):
+            done.skipped_locked += 1
             time.sleep(LOOK_SECONDS)
         else:
             break

@@ -69,7 +69,7 @@ def explain(postgres: Postgres, broker: redis.Redis, locks: redis.Redis, bounds:
 
     def look() -> tuple[_Facts, Fleet]:
         facts = _read(postgres, found)
-        return facts, explain_fleet.read(broker, locks, facts.wanted(), facts.redis_epoch)
+        return facts, explain_fleet.read(broker, locks, facts.wanted(), facts.redis_epoch, bounds.fleets)
 
     facts, fleet = look()
     for _ in range(MORE_LOOKS):

@@ -5,11 +5,12 @@ A sentence says what the facts say and no more; what nobody could read is not co
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from worker_app import queues
+from worker_app import fleets, queues
+from worker_app.fleets import BUILT_IN, Fleets
 from worker_app.sync.explain_fleet import Fleet
 
 NEEDS_RESCUE = frozenset(
@@ -47,6 +48,7 @@ class Bounds:
     dispatch_interval_seconds: int
     rescue_interval_seconds: int
     visibility_timeout_seconds: int
+    fleets: Fleets = field(default_factory=lambda: BUILT_IN)
 
 
 def complete(found: Sequence[Finding], fleet: Fleet) -> list[Finding]:
@@ -75,7 +77,7 @@ def triggers(fleet: Fleet) -> list[Finding]:
 
 def no_consumer(queue: str, fleet: Fleet) -> list[Finding]:
     """That no worker takes from a queue, where that is known."""
-    depth, name = fleet.depths.get(queue), queues.fleet_of(queue)
+    depth, name = fleet.depths.get(queue), next(iter(fleets.consuming(fleet.known, queue)), None)
     if depth is None or depth.consumers:
         return []
     text = f"no worker takes from queue {queue}, in which {messages(depth.ready)}"

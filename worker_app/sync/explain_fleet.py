@@ -11,7 +11,8 @@ from uuid import UUID
 
 import redis
 
-from worker_app import errors, queue_depth
+from worker_app import errors, fleets, queue_depth
+from worker_app.fleets import BUILT_IN, Fleets
 from worker_app.queue_depth import QueueDepth, Worker
 from worker_app.sync import rescue
 
@@ -47,10 +48,22 @@ class Fleet:
     taken: frozenset[UUID] = frozenset()  # found among what workers have taken and not settled
     searched: frozenset[str] = frozenset()  # queues that were looked through to their end
     is_emptied: bool | None = None  # Redis may have lost messages and no rescue has seen it yet
+    known: Fleets = field(default_factory=lambda: BUILT_IN)  # the fleets that there are to be
+
+    @property
+    def publishing(self) -> tuple[str, ...]:
+        """The fleets whose workers take messages from the outbox to Redis."""
+        return tuple(name for name, consumed in self.known.items() if fleets.publishes(consumed))
 
 
-def read(broker: redis.Redis, locks: redis.Redis, wanted: Sequence[Wanted], known_epoch: str | None) -> Fleet:
-    """Redis as it is now. Raises nothing where it is away: the answer says so."""
+def read(
+    broker: redis.Redis,
+    locks: redis.Redis,
+    wanted: Sequence[Wanted],
+    known_epoch: str | None,
+    known: Fleets = BUILT_IN,
+) -> Fleet:
+    """Redis as it is now, beside the fleets that are `known`. Raises nothing where it is away: the answer says so."""
     away, is_beat_there = None, None
     try:
         is_beat_there = bool(locks.exists(BEAT_KEY))
@@ -68,6 +81,7 @@ def read(broker: redis.Redis, locks: redis.Redis, wanted: Sequence[Wanted], know
             searched=searched,
             taken=_search_taken(broker, [item for item in wanted if item.subject not in ahead]),
             is_emptied=rescue.epoch(broker) != known_epoch,
+            known=known,
         )
     except (redis.RedisError, errors.StoreAway) as error:
         cause = error.__cause__ or error

@@ -41,9 +41,10 @@ def _unpublishable(queue: str, fleet: Fleet, bounds: Bounds) -> list[Finding]:
     found = []
     if fleet.workers is None:
         return [redis_away(fleet)] if fleet.away else []
-    if not any(worker.fleet == "worker" for worker in fleet.workers):
-        text = "no worker of fleet worker is there, and only those take messages from the outbox to Redis"
-        found.append(Finding("no_relay", text, remedy="dev-hops worker --fleet worker"))
+    if not any(worker.fleet in fleet.publishing for worker in fleet.workers):
+        named = " or ".join(fleet.publishing)
+        text = f"no worker of fleet {named} is there, and only those take messages from the outbox to Redis"
+        found.append(Finding("no_relay", text, remedy=f"dev-hops worker --fleet {fleet.publishing[0]}"))
     depth = fleet.depths.get(queue)
     if depth is not None and depth.ready >= bounds.outbox_max_depth:
         full = plural(depth.ready, "message", "messages")

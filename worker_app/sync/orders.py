@@ -59,10 +59,21 @@ class Outlook:
 
 
 def add_sync(
-    postgres: Postgres, source: Source, *, cron_line: str, tz: str, least_seconds: int, policies: Policies = DEFAULT
+    postgres: Postgres,
+    source: Source,
+    *,
+    cron_line: str,
+    tz: str,
+    least_seconds: int,
+    policies: Policies = DEFAULT,
+    job_id: UUID | None = None,
 ) -> Schedule:
-    """A standing order to sync one source. Raises UsageError naming the field, its value and the remedy."""
-    wanted = _new(source.org_id, "sync", cron_line, tz, policies, provider=source.provider, source_ids=(source.id,))
+    """A standing order to sync one source. Raises UsageError naming the field, its value and the remedy.
+
+    The same `job_id` and the same order twice are one schedule; Conflict where it names another. So for every kind.
+    """
+    of, ids = source.provider, (source.id,)
+    wanted = _new(source.org_id, "sync", cron_line, tz, policies, provider=of, source_ids=ids, job_id=job_id)
     return _add(postgres, wanted, least_seconds)
 
 
@@ -75,17 +86,27 @@ def add_provider_sync(
     tz: str,
     least_seconds: int,
     policies: Policies = DEFAULT,
+    job_id: UUID | None = None,
 ) -> Schedule:
     """A standing order to sync whatever sources of a provider the organisation has at each slot. Raises UsageError."""
     registry.provider(provider)
-    return _add(postgres, _new(org.id, "sync", cron_line, tz, policies, provider=provider), least_seconds)
+    return _add(
+        postgres, _new(org.id, "sync", cron_line, tz, policies, provider=provider, job_id=job_id), least_seconds
+    )
 
 
 def add_metrics(
-    postgres: Postgres, org: Org, *, cron_line: str, tz: str, least_seconds: int, policies: Policies = DEFAULT
+    postgres: Postgres,
+    org: Org,
+    *,
+    cron_line: str,
+    tz: str,
+    least_seconds: int,
+    policies: Policies = DEFAULT,
+    job_id: UUID | None = None,
 ) -> Schedule:
     """A standing order to compute the organisation's metrics. Raises UsageError."""
-    return _add(postgres, _new(org.id, "metrics", cron_line, tz, policies), least_seconds)
+    return _add(postgres, _new(org.id, "metrics", cron_line, tz, policies, job_id=job_id), least_seconds)
 
 
 def add_report(
@@ -98,12 +119,13 @@ def add_report(
     tz: str,
     least_seconds: int,
     policies: Policies = DEFAULT,
+    job_id: UUID | None = None,
 ) -> Schedule:
     """A standing order to render a report about the `period_days` days before each slot. Raises UsageError."""
     _one_of("template", template, jobs.REPORT_TEMPLATES)
     _within("period-days", period_days, 1, PERIOD_MOST_DAYS)
     params = {"template": template, "period_days": period_days}
-    return _add(postgres, _new(org.id, "report", cron_line, tz, policies, params=params), least_seconds)
+    return _add(postgres, _new(org.id, "report", cron_line, tz, policies, params=params, job_id=job_id), least_seconds)
 
 
 def _new(
@@ -116,9 +138,10 @@ def _new(
     provider: str | None = None,
     source_ids: tuple[UUID, ...] = (),
     params: Mapping[str, Any] | None = None,
+    job_id: UUID | None = None,
 ) -> NewSchedule:
     return NewSchedule(
-        id=uuid4(),
+        id=job_id or uuid4(),
         org_id=org_id,
         kind=kind,
         provider=provider,
@@ -145,7 +168,15 @@ def _add(postgres: Postgres, wanted: NewSchedule, least_seconds: int) -> Schedul
     with postgres.transaction() as tx:
         schedules.add(tx, replace(wanted, cron=plain, next_run_at=first))
         (added,) = schedules.schedules(tx, job_id=wanted.id)
+    if not _is_same(added, wanted):
+        raise errors.Conflict(f"schedule {added.id} has this id and is another one; give another idempotency key")
     return added
+
+
+def _is_same(added: Schedule, wanted: NewSchedule) -> bool:
+    """Whether a schedule is what was ordered; its id may have been given before."""
+    same = ("org_id", "kind", "provider", "source_ids", "cron_source", "tz", "overlap", "catchup", "max_jitter_seconds")
+    return all(getattr(added, name) == getattr(wanted, name) for name in same)
 
 
 def _check_policies(wanted: NewSchedule) -> None:

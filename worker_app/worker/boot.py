@@ -6,14 +6,16 @@ child, since no connection survives a fork. A worker that may not start says why
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import redis
 import structlog
 from celery import Celery, bootsteps, signals
 from celery.worker import WorkController
+from prometheus_client import CollectorRegistry
 
-from worker_app import errors, logs, queues, runtime, telemetry
+from worker_app import broker_health, errors, fleets, logs, queues, runtime, telemetry, telemetry_children
 from worker_app.credentials import canary
 from worker_app.migrate import gate
 from worker_app.settings import Settings
@@ -38,6 +40,8 @@ class Boot:
         self.kept = kept
         self.profile = kept.profile
         self.heartbeat: Heartbeat | None = None
+        self.broker: redis.Redis | None = None
+        self.clock: publish.RedisClock | None = None
         self.node = ""
         self.draining = runtime.Flag()  # made before any fork
         self.processes = runtime.Count()  # of all fleets; made before any fork
@@ -71,8 +75,9 @@ class Boot:
         """Refuse wrong settings (78), wait for the schema (75), try the key ring (78), then build what this process holds."""
         self.node = str(sender.hostname)
         try:
+            consumed = self.settings.consumed_queues
             built = self._build(self.profile.sql_pool_size)
-            telemetry.serve(self.settings.metrics_host, self.settings.metrics_port, telemetry.WORKER)
+            telemetry.serve(self.settings.metrics_host, self.settings.metrics_port, self._numbers())
         except errors.SettingsError as error:
             refuse(str(error), EXIT_CONFIGURATION)
         files = ProbeFiles(self.settings.run_dir, "worker")
@@ -83,7 +88,10 @@ class Boot:
             require = canary.require if self._resolves else canary.require_of_given
             require(built.postgres, self.settings)
         telemetry.WORKER_SLOTS.set(self.profile.slots)
-        running.connect()
+        self.broker, self.clock = built.broker, publish.RedisClock(built.broker)
+        self.clock.refresh()  # children of prefork know what their parent has read
+        self.app.enqueue_clock = self.clock.about_now
+        running.connect(self.clock.about_now)
         if self.has_children:
             built.postgres.close()
         else:
@@ -94,10 +102,10 @@ class Boot:
             self.node,
             self._presence,
             intake=self._intake if self.profile.pool == "gevent" else None,
-            consumed=self.settings.consumed_queues,
+            consumed=consumed,
             watchdog_seconds=self.settings.worker_watchdog_seconds,
             processes=self.profile.slots if self.has_children else 1,
-            heard_of=self.processes.set,
+            heard_of=self._on_heard,
         )
 
     def on_beat_init(self, **_: Any) -> None:
@@ -106,7 +114,9 @@ class Boot:
             gate.await_schema(self.settings, _warn)
 
     def on_ready(self, **_: Any) -> None:
-        """Say that this worker takes work, and begin to publish what is owed."""
+        """Say that this worker takes work, and begin to publish what is owed; what may lose it is told."""
+        if self.broker is not None:
+            _tell_of_eviction(self.broker)
         if self.heartbeat is not None:
             self.heartbeat.takes_work(True)
         if not self.has_children:
@@ -124,6 +134,8 @@ class Boot:
             self.heartbeat.stop()
         if not self.has_children:
             runtime.current().close()
+        elif self.settings.prometheus_multiproc_dir is not None:
+            telemetry_children.remove(self.settings.prometheus_multiproc_dir)
 
     def on_child_init(self, **_: Any) -> None:
         """Build what one prefork child holds; a pool without children sends this signal for itself."""
@@ -154,9 +166,9 @@ class Boot:
         )
 
     def _install(self, built: runtime.Runtime) -> None:
-        if self.settings.dev_hops_fleet == "worker":
+        if fleets.publishes(self.settings.dev_hops_fleets[self.settings.dev_hops_fleet]):
             held = publish.held_queues(built.broker, queues.ALL_QUEUES, self.settings.outbox_max_depth)
-            send = publish.publisher(self.app, built.broker)
+            send = publish.publisher(self.app, built.broker, None if self.has_children else self.clock)
             built.relay = Relay(built.postgres, send, held, self.settings.outbox_poll_seconds)
         runtime.install(built)
 
@@ -164,6 +176,29 @@ class Boot:
         if built.relay is not None:
             built.relay.start()
             built.relay.wake()
+
+    def _numbers(self) -> CollectorRegistry:
+        """What this worker tells of itself; on prefork that of its children too."""
+        folder = self.settings.prometheus_multiproc_dir
+        if not self.has_children or not self.settings.metrics_port:
+            return telemetry.WORKER
+        if folder is None:
+            log.warning(
+                "telemetry.children_uncounted",
+                reason=f"{telemetry_children.VARIABLE} is not set",
+                remedy="start the worker by `dev-hops worker`, or set it to an empty folder of this worker alone",
+            )
+            return telemetry.WORKER
+        return telemetry_children.registry(folder)
+
+    def _on_heard(self, processes: int) -> None:
+        """Redis has just answered the heartbeat."""
+        self.processes.set(processes)
+        if self.has_children and (folder := self.settings.prometheus_multiproc_dir):
+            with suppress(OSError, ValueError):  # somebody has tidied up: no reason to give no sign of life any more
+                telemetry_children.fold_dead(folder)
+        if self.clock is not None:
+            self.clock.refresh()
 
     def _presence(self) -> dict[str, object]:
         return {
@@ -187,6 +222,21 @@ def _refusals() -> Iterator[None]:
         refuse(str(error), EXIT_CONFIGURATION)
     except errors.TransientError as error:
         refuse(str(error), EXIT_LATER)
+
+
+def _tell_of_eviction(broker: redis.Redis) -> None:
+    """A line that nobody overlooks for a broker that throws messages away when it is full."""
+    try:
+        found = broker_health.capacity(broker)
+    except errors.StoreAway:
+        return
+    if found.is_policy_safe is False:
+        log.critical(
+            "broker.may_evict",
+            policy=found.eviction_policy,
+            follows="a Redis that is full throws messages away",
+            remedy="set maxmemory-policy noeviction",
+        )
 
 
 def _warn(reason: str) -> None:

@@ -5,6 +5,7 @@ work that `send_task` does for each of them to find out a route that the row nam
 Page: https://docs.celeryq.dev/en/stable/internals/protocol.html
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from kombu.exceptions import KombuError
 from worker_app import errors, jobs, message_guard
 from worker_app.jobs import Message
 from worker_app.sync.outbox import PublishError
+from worker_app.worker import message_context
 
 CLOCK_SECONDS = 60.0  # how long a reading of Redis's clock serves
 CONNECTION_SECONDS = 10.0  # a batch waits this long for one of the app's connections
@@ -24,21 +26,23 @@ CONNECTION_SECONDS = 10.0  # a batch waits this long for one of the app's connec
 log = structlog.get_logger(__name__)
 
 
-def publisher(app: Celery, client: redis.Redis) -> Callable[[Sequence[Message]], None]:
+def publisher(
+    app: Celery, client: redis.Redis, clock: "RedisClock | None" = None
+) -> Callable[[Sequence[Message]], None]:
     """A function that sends a batch in one round trip; it raises PublishError when the broker does not take it.
 
     The task id is made from the outbox row, so that a row published twice is one task. `enqueued_at` is Redis's clock, so
     that the age of a message compares one clock with itself. A message that the publish guard refuses is told in the log and
     is not sent, now or later: its row would be refused again, and all that is due behind it would wait.
     """
-    clock = _RedisClock(client)
+    read = clock or RedisClock(client)
 
     def publish(owed: Sequence[Message]) -> None:
         messages = [message for message in owed if _is_safe(message)]
         if not messages:
             return
         try:
-            now = clock.now()
+            now = read.now()
             with (
                 app.producer_pool.acquire(block=True, timeout=CONNECTION_SECONDS) as producer,
                 producer.batch(max_size=len(messages)),
@@ -80,18 +84,18 @@ def _publish(app: Celery, producer: Any, message: Message, enqueued_at: float) -
         argsrepr="()",
         kwargsrepr=repr(kwargs),  # ids alone: Celery's careful text of unknown objects costs a fifth of a message
     )
-    made.headers["enqueued_at"] = enqueued_at
+    headers = message_context.headers_of(message, task_id, enqueued_at)
     producer.publish(
         made.body,
         exchange="",  # the default one leads to the queue of this name
         routing_key=message.queue,
-        headers=made.headers,
+        headers={**made.headers, **headers},
         serializer="json",
-        **made.properties,
+        **{**made.properties, message_context.CORRELATION: headers[message_context.CORRELATION]},
     )
 
 
-class _RedisClock:
+class RedisClock:
     """Redis's clock in seconds, read once a minute and carried on by the monotonic clock between."""
 
     def __init__(self, client: redis.Redis) -> None:
@@ -100,11 +104,21 @@ class _RedisClock:
         self._offset = 0.0
 
     def now(self) -> float:
+        """Seconds since the epoch. Raises RedisError."""
         moment = time.monotonic()
         if moment - self._read_at >= CLOCK_SECONDS:
             seconds, micros = self._client.time()
             self._offset, self._read_at = seconds + micros / 1e6 - moment, moment
         return moment + self._offset
+
+    def refresh(self) -> None:
+        """Read it if it is time to, for who may not wait later. A Redis that does not answer changes nothing."""
+        with contextlib.suppress(redis.RedisError):
+            self.now()
+
+    def about_now(self) -> float:
+        """Seconds since the epoch as last read, without asking anybody; of this host's clock where nothing was read."""
+        return time.monotonic() + self._offset if self._offset else time.time()
 
 
 def held_queues(client: redis.Redis, queues: Sequence[str], most: int) -> Callable[[], list[str]]:

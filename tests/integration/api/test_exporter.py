@@ -52,7 +52,7 @@ def absent_gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def exporter(postgres: Postgres, redis_client: redis.Redis, gate: Gate, clock: Clock) -> Exporter:
-    return Exporter(postgres, redis_client, gate, WANTED, clock)
+    return Exporter(postgres, redis_client, gate, WANTED, clock=clock)
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_exporter_takes_the_gauges_of_an_absent_gate_away_and_no_others(
 def test_many_scrapes_at_once_read_once(exporter: Exporter, monkeypatch: pytest.MonkeyPatch) -> None:
     reads, met = [], threading.Barrier(8)
 
-    def depths(client: redis.Redis) -> list[queue_depth.QueueDepth]:
+    def depths(client: redis.Redis, **_: object) -> list[queue_depth.QueueDepth]:
         reads.append(client)
         time.sleep(0.05)
         raise errors.StoreAway("Redis does not answer")

@@ -24,12 +24,12 @@ def test_every_answer_is_hardened(friend: FlaskClient, stranger: FlaskClient) ->
         assert "unsafe" not in policy
 
 
-def test_unknown_path_is_a_404_that_names_the_others(friend: FlaskClient) -> None:
+def test_unknown_path_is_a_404_that_says_where_the_others_are(friend: FlaskClient) -> None:
     answer = friend.get("/nowhere")
     assert answer.mimetype == "application/problem+json"
     assert answer.json is not None
     assert (answer.status_code, answer.json["status"], answer.json["title"]) == (404, 404, "Not Found")
-    assert "/runs" in answer.json["detail"]
+    assert "GET /openapi.json" in answer.json["detail"]
 
 
 def test_wrong_method_is_a_405_that_names_the_right_one(friend: FlaskClient) -> None:

@@ -11,6 +11,7 @@ from flask.testing import FlaskClient
 
 from tests import seed
 from tests.integration.api.visitors import NOWHERE, TOKEN, with_token
+from tests.waiting import deferred, github
 from worker_app import jobs, queues
 from worker_app.jobs import BatchEnd, BatchState, NewBatch
 from worker_app.records import Page, Source
@@ -58,7 +59,7 @@ def test_status_shows_a_run_with_its_bar(friend: FlaskClient, postgres: Postgres
     start(postgres, seed.seed(postgres, path="/home/ana/code/rocket"), total=48000, records=31000)
     page = friend.get("/status").text
     assert 'title="/home/ana/code/rocket">code/rocket<' in page
-    assert '<progress max="48000" value="31000" aria-label="records read">' in page
+    assert '<progress max="48000" value="31000" aria-label="records read of code/rocket">' in page
 
 
 def test_status_shows_the_state_and_the_error_of_an_ended_run(friend: FlaskClient, postgres: Postgres) -> None:
@@ -68,6 +69,29 @@ def test_status_shows_the_state_and_the_error_of_an_ended_run(friend: FlaskClien
     assert "the remote said no" in page
 
 
+def test_status_shows_failed_batches_with_a_redacted_error(friend: FlaskClient, postgres: Postgres) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+    batch = start(postgres, seed.seed(postgres), total=10, records=4)
+    fail(postgres, batch, f"https://x:{secret}@git.example.org said no")
+    page = friend.get("/status").text
+    assert "Failed batches" in page
+    assert page.count("git.example.org said no") == 2  # of the batch, and of its run
+    assert (
+        secret not in page + friend.get("/status?format=json").text + friend.get(f"/runs/{batch.run_id}/batches").text
+    )
+    (failed,) = (friend.get("/status?format=json").json or {})["work"]["failed_batches"]
+    assert (failed["id"], failed["run_id"], failed["dataset"]) == (str(batch.id), str(batch.run_id), "commits")
+
+
+def test_status_tells_what_the_batches_of_a_run_wait_for(friend: FlaskClient, postgres: Postgres) -> None:
+    deferred(postgres, github(postgres), "commits", "work_items", seconds=600)
+    said = r"2 batches wait for the gate of github on github\.com \(core\), on again in (10|9) min"
+    assert re.search(said, friend.get("/status").text)
+    (progress,) = (friend.get("/status?format=json").json or {})["progress"]
+    assert re.match(said, progress["waits"][0])
+    assert (progress["share"], progress["eta_seconds"]) == (0.0, None)
+
+
 def test_status_counts_workers_by_fleet_and_marks_queues_without_one(
     friend: FlaskClient, redis_client: redis.Redis
 ) -> None:
@@ -75,7 +99,8 @@ def test_status_counts_workers_by_fleet_and_marks_queues_without_one(
     present(redis_client, "worker@b", "worker", 20, {"sync": 1})
     document = friend.get("/status?format=json").json
     assert document is not None
-    assert document["fleets"][0] == {"fleet": "worker", "workers": 2, "slots": 40, "running": 4, "unserved": []}
+    counted = {"fleet": "worker", "workers": 2, "slots": 40, "running": 4, "work": 4, "oldest_age_seconds": 0.0}
+    assert document["fleets"][0] == counted | {"unserved": []}
     assert [fleet["workers"] for fleet in document["fleets"]] == [2, 0, 0]
     assert document["fleets"][2]["unserved"] == ["metrics", "backfill"]
     assert len(re.findall("<tr class=alone>", friend.get("/status").text)) == 3

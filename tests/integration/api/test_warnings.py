@@ -21,6 +21,8 @@ def work(**changes: Any) -> Overview:
         "open_runs": (),
         "run_states": {},
         "ended_runs": (),
+        "waits": (),
+        "failed_batches": (),
         "sources": (),
         "source_states": {"active": 3, "archived": 1},
         "schedules": (),

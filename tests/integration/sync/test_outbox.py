@@ -167,10 +167,9 @@ def test_message_of_the_relay_is_the_one_that_celery_would_send(redis_client: re
 
 
 def _comparable(raw: bytes | str) -> dict[str, Any]:
-    """A message without what is new in each one: its delivery tag, its age, and the address for a result that it ignores."""
+    """A message without what is new in each one: delivery tag, age, correlation, the address for a result that it ignores."""
     message: dict[str, Any] = json.loads(raw)
-    message["properties"] = {
-        name: value for name, value in message["properties"].items() if name not in ("delivery_tag", "reply_to")
-    }
-    message["headers"]["enqueued_at"] = 0
+    new = ("delivery_tag", "reply_to", "correlation_id")
+    message["properties"] = {name: value for name, value in message["properties"].items() if name not in new}
+    message["headers"] |= {"enqueued_at": 0, "correlation_id": ""}
     return message

@@ -3,6 +3,7 @@
 import base64
 import json
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, cast
 import pytest
 import redis
 
-from tests.processes import Service, wait_for
+from tests.processes import DEV_HOPS, Service, wait_for
 from worker_app.beat import MOST_WAITING
 
 pytestmark = pytest.mark.integration
@@ -80,3 +81,18 @@ def test_beat_adds_nothing_to_what_nobody_takes(service: Service, redis_client: 
     with service.running("b", "beat"):
         wait_for(lambda: "beat.nobody_consumes" in service.log("b"), "beat sees that nobody consumes")
     assert redis_client.llen("scheduler") == MOST_WAITING
+
+
+@pytest.mark.timeout(90)
+def test_beat_that_stands_still_fails_its_probe_and_passes_again(service: Service, redis_client: redis.Redis) -> None:
+    def probe() -> int:
+        command = [DEV_HOPS, "probe", "alive", "--role", "beat", "--max-age", "6"]
+        return subprocess.run(command, env=service.environment("b"), capture_output=True, timeout=30).returncode
+
+    with service.running("b", "beat") as beat:
+        wait_for(lambda: len(sent(redis_client)) >= 2, "beat sends")
+        assert probe() == 0
+        beat.send_signal(signal.SIGSTOP)
+        wait_for(lambda: probe() == 1, "the probe fails")
+        beat.send_signal(signal.SIGCONT)
+        wait_for(lambda: probe() == 0, "the probe passes")

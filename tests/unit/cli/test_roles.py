@@ -1,8 +1,9 @@
 import sys
 
 import pytest
+from click.testing import CliRunner
 
-from worker_app import settings
+from worker_app import errors, settings
 from worker_app.cli import roles
 
 
@@ -56,3 +57,18 @@ def test_flower_credentials_and_broker_password_are_in_no_argument() -> None:
 def test_worker_has_the_name_that_it_was_given() -> None:
     found = argv(WORKER_NAME="second", DEV_HOPS_FLEET="worker-heavy")
     assert found[found.index("--hostname") + 1] == "second@%h"
+
+
+@pytest.mark.parametrize(("given", "argument"), [({}, "true"), ({"FLOWER_READ_ONLY": "false"}, "false")])
+def test_flower_is_read_only_unless_the_settings_say_otherwise(given: dict[str, str], argument: str) -> None:
+    chosen = settings.load({"DEV_HOPS_DIR": "/nonexistent", "FLOWER_BASIC_AUTH": "u:p", **given})
+    assert f"--read_only={argument}" in roles.flower_argv(chosen)
+
+
+@pytest.mark.parametrize("auth", ["canary", "u:", ":canary", "u:can,ary"])
+def test_flower_refuses_credentials_that_it_would_read_otherwise(auth: str) -> None:
+    given = {"FLOWER_BASIC_AUTH": auth, "DEV_HOPS_DIR": "/nonexistent"}
+    raised = CliRunner().invoke(roles.flower, env=given).exception
+    assert isinstance(raised, errors.SettingsError)
+    assert "FLOWER_BASIC_AUTH is not user:password" in str(raised)
+    assert "canary" not in str(raised)
