@@ -5,8 +5,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 UNIT := tests/unit
+WORKERS ?= 3
+IMAGE ?= dev-hops
+# The network of this machine, so that a build reaches what this machine reaches: a proxy or a mirror on loopback included.
+BUILD_NETWORK ?= host
 
-.PHONY: help install install-clickhouse lock up down test contract-test upgrade-test e2e check test-gevent chaos chaos-short soak bench bench-worker bench-dispatch bench-gate bench-github bench-credentials shape docs image
+.PHONY: help install install-clickhouse lock up down test contract-test upgrade-test e2e check test-gevent chaos chaos-short soak bench bench-worker bench-dispatch bench-gate bench-github bench-credentials bench-hpa bench-idle shape docs lint image image-test compose-test chart-test
 
 help:  ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -36,15 +40,17 @@ up: install  ## Run everything on this machine and sync this repository (ARGS="-
 down: install  ## Stop what `make up ARGS=--detach` started
 	@$(BIN)/dev-hops down $(ARGS)
 
-check: install  ## Format, lint, types, imports, unit tests: before each commit
+lint: install  ## Format, lint, types, imports
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint  ## The same and the unit tests: before each commit
 	$(BIN)/pytest -q $(UNIT) $(ARGS)
 
 test: install  ## Unit and integration tests on embedded stores, then the unit tests under gevent
-	$(BIN)/pytest -q -n 2 tests/unit tests/contract tests/integration $(ARGS)
+	$(BIN)/pytest -q -n $(WORKERS) tests/unit tests/contract tests/integration $(ARGS)
 	$(MAKE) --no-print-directory test-gevent
 
 contract-test: install  ## The fakes against the whole official descriptions, taken from npm into .cache
@@ -55,7 +61,7 @@ upgrade-test: install  ## The program before the newest revision, its tests on t
 	$(BIN)/pytest -q -s tests/upgrade $(ARGS)
 
 e2e: install  ## `dev-hops up` as a newcomer uses it, from start to Ctrl-C
-	$(BIN)/pytest -q tests/end_to_end $(ARGS)
+	$(BIN)/pytest -q -n 2 tests/end_to_end $(ARGS)
 
 test-gevent: install  ## The unit tests again, in a gevent-patched interpreter
 	$(BIN)/python -m gevent.monkey $(BIN)/pytest -q $(UNIT)
@@ -93,5 +99,20 @@ shape: install  ## The size and structure of the code, as figures
 docs: install  ## Write the generated pages of docs/reference again
 	$(BIN)/python docs/generate.py
 
+bench-hpa: install  ## The autoscaler's signals and behaviours, simulated, JSON in bench/results (ARGS="--markdown")
+	$(BIN)/python -m bench.hpa $(ARGS)
+
+bench-idle: install  ## What each role takes while nothing is to be done, and how long its start takes, JSON in bench/results
+	$(BIN)/python -m bench.idle $(ARGS)
+
 image: requirements.lock  ## Build the image (needs Docker)
-	docker build --tag dev-hops $(ARGS) .
+	docker build --network $(BUILD_NETWORK) --tag $(IMAGE) $(BUILD_ARGS) .
+
+image-test: install image  ## Build the image and run it: roles, signals, kills, users, Flower (needs Docker)
+	DEV_HOPS_IMAGE=$(IMAGE) $(BIN)/pytest -q -s tests/image $(ARGS)
+
+compose-test: install image  ## Build the image and bring compose.yaml up: a sync, three workers, a kill, a pause (needs Docker)
+	DEV_HOPS_IMAGE=$(IMAGE) $(BIN)/pytest -q -s tests/compose $(ARGS)
+
+chart-test: install  ## Render the chart over a matrix of values and hold it against schemas and policies; alerts and dashboards
+	$(BIN)/pytest -q -n 2 tests/chart $(ARGS)
