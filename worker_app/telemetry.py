@@ -211,6 +211,13 @@ WATERMARK_AGE = _gauge(
     "provider",
     "dataset",
 )
+SLOTS_BEHIND = _gauge(
+    EXPORTER,
+    "sync_slots_behind",
+    "Slots of a schedule since up to when the records are complete, of the source that is furthest behind",
+    "provider",
+    "dataset",
+)
 REDIS_POLICY_OK = _gauge(
     EXPORTER, "redis_maxmemory_policy_ok", "1 while the broker evicts nothing; absent where it does not tell"
 )

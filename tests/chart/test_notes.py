@@ -6,6 +6,7 @@ import pytest
 
 from tests.chart import helm
 from tests.chart.values import FOURTH_FLEET, KEDA_REDIS, MATRIX, NO_AUTOSCALER, fleet, over
+from worker_app import settings
 
 
 def _notes(values: helm.Values) -> str:
@@ -74,6 +75,17 @@ def test_a_window_that_is_no_longer_than_the_dispatch_is_warned_of(window: int, 
     values = over(fleet("worker", autoscaling={"behavior": {"scaleDown": {"stabilizationWindowSeconds": window}}}))
 
     assert (f"WARNING: fleets.worker scales down after {window} s" in _notes(values)) is is_warned
+
+
+@pytest.mark.parametrize(("period", "is_warned"), [(599, False), (600, True)])
+def test_a_dispatch_that_is_rarer_wants_a_longer_window(period: int, is_warned: bool) -> None:
+    notes = _notes(over({"config": {"DISPATCH_INTERVAL_SECONDS": period}}))
+
+    assert (f"Beat dispatches every {period} s" in notes) is is_warned
+
+
+def test_the_period_of_the_dispatch_is_that_of_the_program() -> None:
+    assert settings.Settings.model_fields["dispatch_interval_seconds"].default == 300
 
 
 def test_a_window_of_a_fleet_without_an_autoscaler_is_no_matter() -> None:

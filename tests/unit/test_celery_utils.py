@@ -32,6 +32,12 @@ def test_profile_reaches_celery_under_its_own_names() -> None:
     assert conf.task_ignore_result is True
 
 
+def test_events_that_nobody_reads_are_not_sent_and_do_not_pile_up() -> None:
+    conf = app_of().conf
+    assert (conf.worker_send_task_events, conf.task_send_sent_event) == (False, False)
+    assert (conf.event_queue_ttl, conf.event_queue_expires) == (5, 60)
+
+
 def test_connections_are_derived_from_the_slots() -> None:
     profile = PerformanceProfile(autoscale=(60, 2))
     assert (profile.slots, profile.broker_connections, profile.result_connections, profile.sql_pool_size) == (

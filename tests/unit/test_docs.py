@@ -122,6 +122,12 @@ def test_proofs_exist(page: Path) -> None:
         assert name in functions_of(path), proof
 
 
+def test_every_scenario_has_a_test_or_a_reason() -> None:
+    rows = re.findall(r"^\| (\d+) \|.*\| ([^|]*) \|$", text(TOP / "docs/reference/scenarios.md"), re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, 49))
+    assert all("::test_" in tested for _, tested in rows)
+
+
 def test_promise_of_every_field_says_who_keeps_it_and_by_which_tests() -> None:
     promises, honours = generate.promises(), {item.name: item for item in dataclasses.fields(PerformanceProfile)}
     assert sorted(entry["name"] for entry in promises["field"]) == sorted(honours)

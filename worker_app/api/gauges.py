@@ -15,7 +15,7 @@ QUEUES = (telemetry.QUEUE_READY, telemetry.QUEUE_OLDEST_AGE, telemetry.QUEUE_RUN
 UNACKED = (telemetry.UNACKED_MESSAGES, telemetry.UNACKED_OLDEST_AGE)
 FLEETS = (telemetry.FLEET_WORK, telemetry.FLEET_SLOTS, telemetry.FLEET_OLDEST_AGE, telemetry.QUEUE_HELD)
 GATES = (telemetry.GATE_CLOSED, telemetry.GATE_RESUME, telemetry.GATE_BUDGET)
-FRESHNESS = (telemetry.DEFERRED_BATCHES, telemetry.WATERMARK_AGE)
+FRESHNESS = (telemetry.DEFERRED_BATCHES, telemetry.WATERMARK_AGE, telemetry.SLOTS_BEHIND)
 CAPACITY = (telemetry.REDIS_POLICY_OK, telemetry.REDIS_CLIENTS_RATIO)
 ALL = (QUEUES, UNACKED, FLEETS, GATES, FRESHNESS, CAPACITY)
 
@@ -90,6 +90,7 @@ def tell_freshness(deferred: Mapping[str, int], ages: Sequence[WatermarkAge]) ->
         telemetry.DEFERRED_BATCHES.labels(provider).set(deferred.get(provider, 0))
     for item in ages:
         telemetry.WATERMARK_AGE.labels(item.provider, item.dataset).set(item.age_seconds)
+        telemetry.SLOTS_BEHIND.labels(item.provider, item.dataset).set(item.slots)
     return FRESHNESS
 
 

@@ -15,6 +15,7 @@ class WatermarkAge:
     provider: str
     dataset: str
     age_seconds: float  # since the last complete walk began, of the source that is furthest behind; database clock
+    slots: int  # of its schedule that have passed since then
 
 
 def watermark_ages(tx: Transaction) -> list[WatermarkAge]:

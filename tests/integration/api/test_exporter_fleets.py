@@ -142,6 +142,12 @@ def test_exporter_tells_the_batches_that_wait_by_provider(exporter: Exporter, po
     assert (found["deferred_batches/github"], found["deferred_batches/jira"]) == (2, 0)
 
 
+LEDGER = (
+    "INSERT INTO schedule_occurrences (job_id, scheduled_for, org_id, dispatcher, outcome) "
+    "VALUES (:job, now() - make_interval(secs => :age), :org, 'test', 'minted')"
+)
+
+
 def test_exporter_tells_how_far_the_records_are_behind_where_a_schedule_reads_them(
     exporter: Exporter, postgres: Postgres, redis_client: redis.Redis, gate: Gate
 ) -> None:
@@ -155,13 +161,17 @@ def test_exporter_tells_how_far_the_records_are_behind_where_a_schedule_reads_th
         execute(postgres, cursor, org=one.org.id, source=one.source.id, age=age)
     found = samples(exporter.text())
     assert found["sync_watermark_age_seconds/commits/git"] == pytest.approx(500, abs=3)
+    assert found["sync_slots_behind/commits/git"] == 0
     assert "sync_watermark_age_seconds/commits/github" not in found  # nothing syncs it
     execute(postgres, "UPDATE scheduled_jobs SET params = '{}' WHERE id = :id", id=job_id)
+    for slot in (100, 300, 499, 501):
+        execute(postgres, LEDGER, job=job_id, org=made.org.id, age=slot)
     every = samples(Exporter(postgres, redis_client, gate, WANTED).text())
+    assert every["sync_slots_behind/commits/git"] == 3
     assert every["sync_watermark_age_seconds/commits/git"] == pytest.approx(500, abs=3)
     execute(postgres, "UPDATE scheduled_jobs SET enabled = false")
     later = samples(Exporter(postgres, redis_client, gate, WANTED).text())
-    assert not [name for name in later if name.startswith("sync_watermark")]
+    assert not [name for name in later if name.startswith(("sync_watermark", "sync_slots"))]
 
 
 def test_exporter_recovers_after_its_redis_was_away(postgres: Postgres, tmp_path: Path) -> None:
