@@ -4,7 +4,7 @@ import pytest
 
 from tests.chart import helm
 from tests.chart.documents import annotations, by_role, main_container, of_kind, pods
-from tests.chart.values import DECORATED, FLOWER, INGRESS, KEDA, MATRIX, over
+from tests.chart.values import DECORATED, FLOWER, INGRESS, MATRIX, over
 
 
 @pytest.mark.parametrize("name", MATRIX)
@@ -98,8 +98,3 @@ def test_roles_run_as_the_account_that_is_chosen(values: helm.Values, name: str,
     assert [each["metadata"]["name"] for each in of_kind(documents, "ServiceAccount")] == [name] * made
     for deployment in of_kind(documents, "Deployment"):
         assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == name
-
-
-@pytest.mark.parametrize("values", [over(KEDA), over(FLOWER)])
-def test_no_object_is_made_outside_of_the_release_s_namespace(values: helm.Values) -> None:
-    assert {each["metadata"]["namespace"] for each in helm.render(values)} == {helm.NAMESPACE}

@@ -109,6 +109,15 @@ def test_stores_and_traces_are_reached(role: str) -> None:
     )
 
 
+def test_a_job_that_is_no_hook_is_under_the_policy_of_the_roles() -> None:
+    values = over(CLOSED, {"migrations": {"mode": "job"}})
+
+    (policy,) = _policies(values, "migrate")
+
+    assert policy in _policies(values, "beat")
+    assert ("TCP", 5432) in {port for rule in policy["spec"]["egress"] for port in _ports(rule)}
+
+
 def test_a_store_may_be_at_one_place_alone() -> None:
     peer = {"ipBlock": {"cidr": "10.0.0.7/32"}}
     values = over(CLOSED, {"networkPolicy": {"egress": {"stores": [{"port": 6432, "to": [peer]}]}}})

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.chart import helm
@@ -84,11 +83,6 @@ def _missing(schema: dict[str, Any], given: Any, whole: dict[str, Any], path: st
             yield from _missing(below, given[key], whole, f"{path}.{key}")
         elif "resources" not in path:
             yield f"{path}.{key}"
-
-
-@pytest.mark.parametrize("word", ["existingSecret", "fleets", "networkPolicy", "podMonitor"])
-def test_the_file_is_the_page_on_which_a_user_looks_first(word: str) -> None:
-    assert f"\n{word}:" in TEXT or f" {word}:" in TEXT
 
 
 def test_the_trial_values_are_enough() -> None:

@@ -1,0 +1,3 @@
+from tests.compose.conftest import images
+
+__all__ = ["images"]
