@@ -5,17 +5,35 @@ and look like an answer. The exporter is the API, which reads Redis and Postgres
 Page: https://prometheus.io/docs/practices/naming/
 """
 
+from pathlib import Path
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
 
-from worker_app import errors
+from worker_app import errors, settings
 
 Of = Literal["livemax", "livesum", "livemostrecent", "max"]
 WORKER = CollectorRegistry()
 BEAT = CollectorRegistry()
 EXPORTER = CollectorRegistry()
 PREFIX = "dev_hops"
+FOLDER_OF_CHILDREN = (
+    "PROMETHEUS_MULTIPROC_DIR"  # the client library opens a file there with its first number, in any process
+)
+
+
+def _make_folder(path: str | None) -> None:
+    """Make the folder that was given for the numbers of children. Raises SettingsError."""
+    try:
+        if path:
+            Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.SettingsError(
+            f"{FOLDER_OF_CHILDREN} is {path!r}: there can be no such folder ({error.strerror}); give another, or leave it unset"
+        ) from error
+
+
+_make_folder(settings.variable(FOLDER_OF_CHILDREN))
 for _owner in (WORKER, BEAT, EXPORTER):
     ProcessCollector(registry=_owner)  # process_*: memory, CPU, open files
 

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from worker_app import telemetry
 
-VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+VARIABLE = telemetry.FOLDER_OF_CHILDREN
 PREFIX = "dev-hops-telemetry-"
 FILE = re.compile(r"(?P<kind>.+)_(?P<pid>[0-9]+)\.db")
 NOBODY = 0  # the pid that the dead share

@@ -1,5 +1,6 @@
 """The default command: what process it becomes, read from outside, and what it says to values that cannot be."""
 
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -34,7 +35,11 @@ def expected(pool: str | None, autoscale: str | None, concurrency: str | None) -
 def family(container: Container) -> list[list[str]]:
     """The command lines of the first process and of all that come from it, as the host sees them."""
     first = psutil.Process(container.state["Pid"])
-    return [process.cmdline() for process in (first, *first.children(recursive=True))]
+    found = []
+    for process in (first, *first.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):  # of a probe, which ends at any moment
+            found.append(process.cmdline())
+    return found
 
 
 def become_celery(container: Container) -> list[list[str]]:

@@ -1,19 +1,25 @@
 """What a real worker tells of its tasks: counts, waits, and log lines that say for what they were written."""
 
 import json
+import os
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 from uuid import uuid4
 
+import psycopg2
 import pytest
 import redis
 from celery import Celery
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy.engine import make_url
 
-from tests.processes import Service, wait_for
+from tests.processes import DEV_HOPS, Service, wait_for
 from tests.repositories import generate
 from tests.seed import column, manual_run, seed
 from worker_app import queue_depth
@@ -146,16 +152,28 @@ def test_correlation_is_the_same_from_the_run_to_its_metrics(service: Service, p
     assert steps["compute_daily_metrics"]["run_id"] != str(run_id)
 
 
+@contextmanager
+def held(database_url: str, table: str) -> Iterator[None]:
+    """Nobody else reads or writes a table in the meantime, so that a task which wants to goes on running."""
+    address = make_url(database_url).set(drivername="postgresql")
+    connection = psycopg2.connect(address.render_as_string(hide_password=False))
+    try:
+        connection.cursor().execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        yield
+    finally:
+        connection.close()
+
+
 def test_work_of_a_fleet_counts_what_runs_and_forgets_a_killed_worker(
     service: Service, postgres: Postgres, redis_client: redis.Redis
 ) -> None:
-    generate(service.folder / "r", commits=30_000, files_per_commit=1)
+    generate(service.folder / "r", commits=5)
     manual_run(postgres, seed(postgres, path=service.folder / "r"))
 
     def fleet() -> FleetDepth:
         return queue_depth.fleet_depths(redis_client, BUILT_IN, (), postgres.transaction)[0]
 
-    with service.running("w", "worker", "--concurrency", "3") as worker:
+    with held(service.database_url, "sync_cursors"), service.running("w", "worker", "--concurrency", "3") as worker:
         wait_for(lambda: fleet().running, "the batch runs and is told", 60)
         found = fleet()
         assert (found.work - found.ready, found.slots, found.workers) == (found.running, 3, 1)
@@ -197,3 +215,23 @@ def test_worker_is_of_a_fleet_that_the_map_names(
         (key,) = redis_client.scan_iter(match="dev-hops/presence/*")
         presence = json.loads(redis_client.get(key) or b"{}")
     assert (presence["fleet"], "webhooks" in presence["queues"]) == ("main", False)
+
+
+def test_folder_of_children_that_is_not_there_yet_is_made_by_any_command(tmp_path: Path) -> None:
+    environment = {"PATH": os.defpath, "DEV_HOPS_DIR": str(tmp_path / "none")}
+    folder, taken = tmp_path / "a/b", tmp_path / "taken"
+    taken.touch()
+    done = [
+        subprocess.run(
+            [DEV_HOPS, "worker"],
+            env=environment | {"PROMETHEUS_MULTIPROC_DIR": str(path)},
+            capture_output=True,
+            text=True,
+            timeout=25,
+            check=False,
+        )
+        for path in (folder, taken / "c")
+    ]
+    assert "DATABASE_URL is not set" in done[0].stderr
+    assert folder.is_dir()
+    assert "PROMETHEUS_MULTIPROC_DIR is" in done[1].stderr
