@@ -58,7 +58,7 @@ contract-test: install  ## The fakes against the whole official descriptions, ta
 	$(BIN)/pytest -q tests/contract $(ARGS)
 
 upgrade-test: install  ## The program before the newest revision, its tests on the schema after it
-	$(BIN)/pytest -q -s tests/upgrade $(ARGS)
+	$(BIN)/pytest -q -s -n 2 tests/upgrade $(ARGS)
 
 e2e: install  ## `dev-hops up` as a newcomer uses it, from start to Ctrl-C
 	$(BIN)/pytest -q -n 2 tests/end_to_end $(ARGS)
@@ -70,7 +70,7 @@ chaos: install  ## Long outages, kills, leaks and deadlocks on real workers and 
 	$(BIN)/pytest -q -s tests/chaos $(ARGS)
 
 chaos-short: install  ## Thirty kills over the points of dispatch, a hundred thousand steps of the gate: two minutes
-	$(BIN)/pytest -q -s tests/chaos/dispatch tests/chaos/gate -k short $(ARGS)
+	$(BIN)/pytest -q -s -n 2 tests/chaos/dispatch tests/chaos/gate -k short $(ARGS)
 
 soak: install  ## Mixed load with a Redis restart, a kill and renewals (ARGS="--minutes 30")
 	$(BIN)/python -m bench.soak $(ARGS)
@@ -112,7 +112,7 @@ image-test: install image  ## Build the image and run it: roles, signals, kills,
 	DEV_HOPS_IMAGE=$(IMAGE) $(BIN)/pytest -q -s tests/image $(ARGS)
 
 compose-test: install image  ## Build the image and bring compose.yaml up: a sync, three workers, a kill, a pause (needs Docker)
-	DEV_HOPS_IMAGE=$(IMAGE) $(BIN)/pytest -q -s tests/compose $(ARGS)
+	DEV_HOPS_IMAGE=$(IMAGE) $(BIN)/pytest -q -s -n 2 --dist loadfile tests/compose $(ARGS)
 
 chart-test: install  ## Render the chart over a matrix of values and hold it against schemas and policies; alerts and dashboards
 	$(BIN)/pytest -q -n 2 tests/chart $(ARGS)
