@@ -438,8 +438,12 @@ def variable(name: str) -> str | None:
 
 
 def role_environment(changes: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment with `changes`: for a program that takes its place or that it starts."""
-    return {**os.environ, **changes}
+    """This process's environment with `changes`: for a program that takes its place or that it starts.
+
+    A change takes the place of the file that would give the same name.
+    """
+    replaced = {f"{name}_FILE" for name in changes}
+    return {**{name: value for name, value in os.environ.items() if name not in replaced}, **changes}
 
 
 def renewals() -> Counter[str]:

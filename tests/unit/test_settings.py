@@ -176,3 +176,11 @@ def test_certificates_and_proxy_of_providers_are_refused_by_name(tmp_path: Path)
     (tmp_path / "ca.pem").touch()
     chosen = load(PROVIDER_CA_BUNDLE=str(tmp_path / "ca.pem"), PROVIDER_PROXY=f"http://bot:{SECRET}@proxy:3128")
     assert chosen.shown()["PROVIDER_PROXY"] == "***"
+
+
+def test_change_takes_the_place_of_the_file_that_would_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLOWER_BASIC_AUTH_FILE", "/run/secrets/flower")
+    monkeypatch.setenv("REDIS_URL_FILE", "/run/secrets/redis")
+    found = settings.role_environment({"FLOWER_BASIC_AUTH": "ops:secret"})
+    assert "FLOWER_BASIC_AUTH_FILE" not in found
+    assert (found["FLOWER_BASIC_AUTH"], found["REDIS_URL_FILE"]) == ("ops:secret", "/run/secrets/redis")

@@ -3,10 +3,13 @@
 import socket
 import subprocess
 import sys
+from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
-from tests.processes import DEV_HOPS, Service
+from tests.processes import DEV_HOPS, Service, wait_for
+from worker_app.embedded.folder import free_port
 
 pytestmark = pytest.mark.integration
 
@@ -57,6 +60,23 @@ def test_flower_without_credentials_ends_with_78(service: Service) -> None:
     code, text = start(service, DEV_HOPS, "flower")
     assert code == 78, text
     assert "FLOWER_BASIC_AUTH" in text
+
+
+@pytest.mark.timeout(90)
+def test_flower_starts_with_credentials_from_a_file(service: Service, tmp_path: Path) -> None:
+    given, port = tmp_path / "auth", free_port()
+    given.write_text("ops:secret\n", encoding="utf-8")
+
+    def answers() -> bool:
+        assert flower.poll() is None, service.log("f")
+        try:
+            with urlopen(f"http://127.0.0.1:{port}/healthcheck", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    with service.running("f", "flower", FLOWER_BASIC_AUTH_FILE=str(given), FLOWER_PORT=str(port)) as flower:
+        wait_for(answers, "Flower answers", 60)
 
 
 def test_slots_that_disagree_with_the_settings_are_refused(service: Service) -> None:
