@@ -16,9 +16,10 @@ from celery.beat import ScheduleEntry, Scheduler
 from celery.schedules import schedule
 
 from worker_app import queues, runtime, telemetry
+from worker_app.migrate import gate
 from worker_app.settings import Settings, load
 from worker_app.store.fence import Fence
-from worker_app.worker import publish
+from worker_app.worker import boot, publish
 from worker_app.worker.heartbeat import ProbeFiles
 
 MAX_LOOP_SECONDS = 5.0  # a tick at least this often: the lock lives 15 s, the probe looks at the tick file
@@ -54,9 +55,12 @@ class FencedScheduler(Scheduler):
         super().__init__(*args, **kwargs)
 
     def setup_schedule(self) -> None:
-        """Take the table, every entry due at once, and the signals, and begin to serve telemetry. Celery's banner makes a
-        scheduler that never gets here.
+        """Wait for the schema, take the table, every entry due at once, and the signals, and begin to serve telemetry.
+
+        Celery's banner makes a scheduler that never gets here. It is no handler of a signal: Celery drops the errors of those.
         """
+        with boot.refusals():
+            gate.await_schema(self._settings, boot.warn)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
         telemetry.serve(self._settings.metrics_host, self._settings.metrics_port, telemetry.BEAT)

@@ -167,7 +167,7 @@ class StoreAway(TransientError):
 
 
 class StoreRefused(PermanentError):
-    """ClickHouse does not take a statement, and would not the next time; `code` is its own number, None without one."""
+    """A store does not take a statement, and would not the next time; `code` is ClickHouse's own number, None without one."""
 
     def __init__(self, message: str, *, code: int | None) -> None:
         super().__init__(message)

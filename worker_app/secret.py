@@ -71,7 +71,7 @@ _RULES = (
         ),
         r"\1***",
     ),
-    _Rule(("://",), re.compile(r"://(?!git@)[^/\s\"'<>]*@"), "://***@"),
+    _Rule(("://",), re.compile(r"://(?!git@|USER:PASSWORD@)[^/\s\"'<>]*@"), "://***@"),
 )
 _KEYS = _Rule(("-----begin ",), re.compile(_PEM), STARS)
 

@@ -394,6 +394,8 @@ def _from_files(given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             continue
         try:
             values[name] = Path(path).read_text(encoding="utf-8").strip()
+            if not values[name]:
+                faults.append(f"{name}_FILE is {path}: it is empty; write the value into it, or leave the name unset")
         except (OSError, UnicodeDecodeError) as error:
             faults.append(
                 f"{name}_FILE is {path}: it cannot be read ({type(error).__name__}); name a readable text file"

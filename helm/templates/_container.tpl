@@ -14,7 +14,8 @@ envFrom:
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- $given := concat $all.extraEnv (.values.extraEnv | default list) }}
-{{- with concat (.env | default list) (include "dev-hops.secretEnv" . | fromYamlArray) $given }}
+{{- $env := concat (.env | default list) (include "dev-hops.secretEnv" . | fromYamlArray) $given }}
+{{- with include "dev-hops.lastOfEach" $env | fromYamlArray }}
 env:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -22,8 +23,23 @@ volumeMounts:
   - {name: run, mountPath: /run/worker}
   - {name: tmp, mountPath: /tmp}
   {{- range $all.extraVolumeMounts }}
-  - {{ set (deepCopy .) "readOnly" true | toJson }}
+  - {{ set (deepCopy .) "readOnly" (dig "readOnly" true .) | toJson }}
   {{- end }}
+{{- end }}
+
+{{/* The entries of a list of environment, without those that a later one of that name replaces: Kubernetes refuses a name that
+     stands twice. A secret's NAME and NAME_FILE count as one, of which the program takes no two. */}}
+{{- define "dev-hops.lastOfEach" -}}
+{{- $secrets := include "dev-hops.secretNames" . | fromYaml | values }}
+{{- $seen := list }}
+{{- $kept := list }}
+{{- range reverse . }}
+  {{- $plain := trimSuffix "_FILE" .name }}
+  {{- $name := has $plain $secrets | ternary $plain .name }}
+  {{- if not (has $name $seen) }}{{ $kept = prepend $kept . }}{{ end }}
+  {{- $seen = append $seen $name }}
+{{- end }}
+{{- toYaml $kept }}
 {{- end }}
 
 {{/* Environment from the Secret, by reference. Takes root and secrets, names in secrets.keys. Only what a role cannot start
@@ -31,8 +47,7 @@ volumeMounts:
 {{- define "dev-hops.secretEnv" -}}
 {{- $needed := list "databaseUrl" "redisUrl" "flowerAuth" }}
 {{- $env := include "dev-hops.secretNames" . | fromYaml }}
-{{- $keys := deepCopy .root.Values.secrets.keys }}
-{{- with .databaseUrlKey }}{{ $_ := set $keys "databaseUrl" . }}{{ end }}
+{{- $keys := .root.Values.secrets.keys }}
 {{- $found := list }}
 {{- with .root.Values.secrets.existingSecret }}
   {{- range $.secrets }}

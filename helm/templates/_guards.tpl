@@ -1,18 +1,15 @@
 {{/* Each guard gives a line for each fault: the value, what is wrong with it, the remedy. */}}
 {{- define "dev-hops.faultsOfRelease" -}}
 {{- $all := .Values }}
-{{- $given := concat $all.extraEnv $all.extraEnvFrom }}
+{{- $fullname := include "dev-hops.fullname" . }}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $fullname) }}
+the release {{ .Release.Name }} would name its objects {{ $fullname }}-…, and Kubernetes wants small letters, digits and hyphens after a letter: give fullnameOverride
+{{- end }}
 {{- if not $all.image.repository }}
 image.repository is empty: name the image, for example registry.example/dev-hops
 {{- end }}
 {{- if not (or $all.image.tag $all.image.digest) }}
 image.tag and image.digest are both empty: give one of them
-{{- end }}
-{{- if not (or $all.secrets.existingSecret $given) }}
-secrets.existingSecret is empty: name the Secret that holds DATABASE_URL and REDIS_URL, or bring them by extraEnv or extraEnvFrom
-{{- end }}
-{{- if and $all.flower.enabled (not (or (and $all.secrets.existingSecret $all.secrets.keys.flowerAuth) $given)) }}
-flower.enabled is true and nothing gives FLOWER_BASIC_AUTH: name its Secret in secrets.existingSecret and its key in secrets.keys.flowerAuth
 {{- end }}
 {{- if and $all.flower.enabled (eq (toString $all.config.WORKER_SEND_TASK_EVENTS) "false") }}
 config.WORKER_SEND_TASK_EVENTS is false and flower.enabled is true: Flower would show no tasks; take one of them back
@@ -26,20 +23,15 @@ api.preStopSeconds is {{ $all.api.preStopSeconds }}, not below api.terminationGr
 {{- if and $all.api.ingress.enabled (not $all.api.ingress.hosts) }}
 api.ingress.enabled is true and api.ingress.hosts is empty: name a host
 {{- end }}
-{{- if and $all.networkPolicy.enabled (not $all.networkPolicy.egress.stores) }}
-networkPolicy.enabled is true and networkPolicy.egress.stores is empty: no pod would reach a store; list their ports
-{{- end }}
-{{- range concat $all.extraEnv (include "dev-hops.envOfFleets" . | fromYamlArray) }}
-{{- if and .value (has .name (include "dev-hops.secretNames" $ | fromYaml | values)) }}
-extraEnv gives {{ .name }} as a value, which everybody can read: use valueFrom, or {{ .name }}_FILE and a mounted Secret
-{{- end }}
+{{- $monitor := $all.podMonitor }}
+{{- if and $monitor.enabled (gt (include "dev-hops.milliseconds" $monitor.scrapeTimeout | int) (include "dev-hops.milliseconds" $monitor.interval | int)) }}
+podMonitor.scrapeTimeout is {{ $monitor.scrapeTimeout }}, above podMonitor.interval, {{ $monitor.interval }}: the operator refuses that; lower it
 {{- end }}
 {{- end }}
 
-{{- define "dev-hops.envOfFleets" -}}
-{{- $found := list }}
-{{- range .Values.fleets }}{{ $found = concat $found (.extraEnv | default list) }}{{ end }}
-{{- toYaml (concat $found .Values.fleetDefaults.extraEnv) }}
+{{/* Takes a duration of one unit, as 15s. */}}
+{{- define "dev-hops.milliseconds" -}}
+{{- get (dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000) (regexFind "[a-z]+$" .) | mul (regexFind "^[0-9]+" .) }}
 {{- end }}
 
 {{- define "dev-hops.faultsOfQueues" -}}

@@ -2,6 +2,13 @@
 {{- define "dev-hops.faultsOfFleet" -}}
 {{- $fleet := .fleet }}
 {{- $field := printf "fleets.%s" .name }}
+{{- $deployment := printf "%s-%s" (include "dev-hops.fullname" .root) .name }}
+{{- if has .name (list "api" "autoscale" "beat" "flower" "migrate") }}
+{{ $field }} has a name that another part of the release has: call it worker-{{ .name }}, for example
+{{- end }}
+{{- if gt (len $deployment) 46 }}
+{{ $field }} would make a Deployment {{ $deployment }} of {{ len $deployment }} letters, and the alerts lose it above 46: give a shorter fullnameOverride, or the fleet a shorter name
+{{- end }}
 {{- if ge (int $fleet.drainSeconds) (int $fleet.terminationGracePeriodSeconds) }}
 {{ $field }}.drainSeconds is {{ $fleet.drainSeconds }}, not below terminationGracePeriodSeconds, {{ $fleet.terminationGracePeriodSeconds }}: the kubelet would kill before the drain ends
 {{- end }}
@@ -46,9 +53,6 @@
 {{- end }}
 {{- if and $asksApi (not (and $all.secrets.existingSecret $all.secrets.keys.autoscaleToken)) }}
 {{ $field }}.keda.source is api: KEDA needs secrets.existingSecret and secrets.keys.autoscaleToken
-{{- end }}
-{{- if and $asksApi $all.networkPolicy.enabled (not $all.networkPolicy.ingress.kedaNamespace) }}
-{{ $field }}.keda.source is api and networkPolicy.ingress.kedaNamespace is empty: KEDA would not reach the API; name its namespace
 {{- end }}
 {{- if and $isKeda (eq $keda.source "prometheus") (not $keda.prometheus.serverAddress) }}
 {{ $field }}.keda.source is prometheus and keda.prometheus.serverAddress is empty: give http://HOST:9090

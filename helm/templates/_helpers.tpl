@@ -1,8 +1,9 @@
-{{/* Beginning of every name; short enough that a fleet's name and a Job's hash still fit into 63 letters. */}}
+{{/* Beginning of every name. With a fleet's name it has to stay within 46 letters: a pod's name is cut to 58 before its last
+     five, and the alerts read the Deployment out of it. */}}
 {{- define "dev-hops.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride }}
 {{- $full := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) }}
-{{- default $full .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- default $full .Values.fullnameOverride | trunc 30 | trimSuffix "-" }}
 {{- end }}
 
 {{/* Selects every pod of the release. */}}
@@ -27,7 +28,7 @@ app.kubernetes.io/component: {{ .component }}
 {{ include "dev-hops.selectorLabels" . }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 app.kubernetes.io/part-of: dev-hops
-app.kubernetes.io/version: {{ .root.Values.image.tag | default .root.Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
+app.kubernetes.io/version: {{ include "dev-hops.version" .root | quote }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 }}
 {{- end }}
 
@@ -43,6 +44,17 @@ labels:
 {{- with .Values.image -}}
 {{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}
 {{- end }}
+{{- end }}
+
+{{/* What is known of the version: the tag, or the beginning of the digest that wins over it. */}}
+{{- define "dev-hops.version" -}}
+{{- $digest := trimPrefix "sha256:" .Values.image.digest | trunc 12 }}
+{{- $digest | default .Values.image.tag | default .Chart.AppVersion | trunc 63 | trimAll "-_." }}
+{{- end }}
+
+{{/* Seconds until Kubernetes calls a rollout failed: longer than grace and start, and than a migration that pods wait for. */}}
+{{- define "dev-hops.progressDeadline" -}}
+{{- eq .Values.migrations.mode "job" | ternary (add .Values.migrations.activeDeadlineSeconds 600) 0 | max 900 }}
 {{- end }}
 
 {{- define "dev-hops.serviceAccountName" -}}

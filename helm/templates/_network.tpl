@@ -47,8 +47,8 @@ namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ . }}}}
 {{- $v4 := list "169.254.169.254/32" }}
 {{- $v6 := list "fd00:ec2::254/128" }}
 {{- if .blockPrivateRanges }}
-{{- $v4 = concat $v4 (list "10.0.0.0/8" "172.16.0.0/12" "192.168.0.0/16") }}
-{{- $v6 = list "fc00::/7" }}
+{{- $v4 = list "10.0.0.0/8" "100.64.0.0/10" "169.254.0.0/16" "172.16.0.0/12" "192.168.0.0/16" }}
+{{- $v6 = list "fc00::/7" "fe80::/10" }}
 {{- end }}
 - to:
     - ipBlock: {cidr: 0.0.0.0/0, except: {{ toJson $v4 }}}

@@ -1,16 +1,11 @@
 {{/* Pod template of a Deployment. Takes root, component, values (the role's own), secrets (names in secrets.keys) and container
      (YAML of what only this container has: args, env, ports, probes). */}}
 {{- define "dev-hops.podTemplate" -}}
-{{- $annotations := dict "under" .root.Values.podAnnotations "over" (.values.podAnnotations | default dict) -}}
 metadata:
   labels:
     {{- include "dev-hops.podLabels" . | nindent 4 }}
   annotations:
-    checksum/config: {{ include "dev-hops.config" .root | sha256sum }}
-    cluster-autoscaler.kubernetes.io/safe-to-evict: {{ dig "safeToEvict" true .values | quote }}
-    {{- with include "dev-hops.overlay" $annotations | fromYaml }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- include "dev-hops.podAnnotations" . | nindent 4 }}
 spec:
   {{- include "dev-hops.podSpec" . | nindent 2 }}
   serviceAccountName: {{ include "dev-hops.serviceAccountName" .root }}
@@ -26,6 +21,16 @@ spec:
     - name: {{ .role | default .component }}
       {{- .container | nindent 6 }}
       {{- include "dev-hops.container" (merge (dict "resources" .values.resources) .) | nindent 6 }}
+{{- end }}
+
+{{/* Annotations of a Deployment's pod, those of users over the chart's; the checksum is the chart's alone. Takes {root, values}. */}}
+{{- define "dev-hops.podAnnotations" -}}
+{{- $laid := dict "cluster-autoscaler.kubernetes.io/safe-to-evict" (dig "safeToEvict" true .values | toString) }}
+{{- $checksum := dict "checksum/config" (include "dev-hops.config" .root | sha256sum) }}
+{{- range list .root.Values.podAnnotations (.values.podAnnotations | default dict) $checksum }}
+  {{- $laid = include "dev-hops.overlay" (dict "under" $laid "over" .) | fromYaml }}
+{{- end }}
+{{- toYaml $laid }}
 {{- end }}
 
 {{/* Labels of a pod: those of users, and over them the selector's. Takes {root, component}. */}}
@@ -47,7 +52,7 @@ securityContext:
   {{- end }}
   runAsNonRoot: true
   seccompProfile: {type: RuntimeDefault}
-{{- with concat $all.image.pullSecrets $all.imagePullSecrets }}
+{{- with concat $all.image.pullSecrets $all.imagePullSecrets | uniq }}
 imagePullSecrets: {{ toJson . }}
 {{- end }}
 {{- with $all.priorityClassName }}

@@ -7,17 +7,22 @@ from tests.chart.values import (
     BASE,
     CLOSED,
     FLOWER,
+    INGRESS,
     KEDA,
     KEDA_PROMETHEUS,
     KEDA_REDIS,
     KEDA_SENTINEL,
     MATRIX,
+    WATCHED,
     every_fleet,
     fleet,
     over,
 )
 
 NO_SECRET = {"secrets": {"existingSecret": ""}, "extraEnvFrom": [{"secretRef": {"name": "own"}}]}
+UNWATCHED = {"networkPolicy": {"enabled": True, "ingress": {"monitoringNamespace": ""}}}
+CLONES = {"name": "clones", "emptyDir": {}}
+WEBHOOKS = {"queues": ["webhooks"], "concurrency": 1}
 WITHOUT_API = over({"api": {"enabled": False}})
 
 GUARDS: dict[str, tuple[helm.Values, tuple[str, ...]]] = {
@@ -95,7 +100,10 @@ GUARDS: dict[str, tuple[helm.Values, tuple[str, ...]]] = {
     ),
     "no tag and no digest": (over({"image": {"tag": ""}}), ("image.tag and image.digest are both empty", "give one")),
     "no image": (over({"image": {"repository": ""}}), ("image.repository is empty", "name the image")),
-    "no stores": (over({"secrets": {"existingSecret": ""}}), ("secrets.existingSecret is empty", "DATABASE_URL")),
+    "no stores": (
+        over({"secrets": {"existingSecret": ""}}),
+        ("nothing gives DATABASE_URL", "nothing gives REDIS_URL", "secrets.existingSecret"),
+    ),
     "a closed network without stores": (
         over(CLOSED, {"networkPolicy": {"egress": {"stores": []}}}),
         ("networkPolicy.egress.stores is empty", "list their ports"),
@@ -110,7 +118,38 @@ GUARDS: dict[str, tuple[helm.Values, tuple[str, ...]]] = {
     ),
     "flower without its credentials": (
         over(FLOWER, {"secrets": {"keys": {"flowerAuth": ""}}}),
-        ("flower.enabled is true and nothing gives FLOWER_BASIC_AUTH", "secrets.keys.flowerAuth"),
+        ("nothing gives FLOWER_BASIC_AUTH", "secrets.keys.flowerAuth"),
+    ),
+    "stores that an entry of another name gives": (
+        over({"secrets": {"existingSecret": ""}, "extraEnv": [{"name": "LOG_LEVEL", "value": "DEBUG"}]}),
+        ("nothing gives DATABASE_URL", "nothing gives REDIS_URL"),
+    ),
+    "one store of two": (
+        over({"secrets": {"existingSecret": ""}, "extraEnv": [{"name": "REDIS_URL_FILE", "value": "/etc/s/redis"}]}),
+        ("nothing gives DATABASE_URL", "by extraEnv"),
+    ),
+    "a store whose key is empty": (
+        over({"secrets": {"keys": {"databaseUrl": ""}}}),
+        ("nothing gives DATABASE_URL", "secrets.keys.databaseUrl"),
+    ),
+    "a store that one fleet alone is given": (
+        over(
+            {"secrets": {"keys": {"redisUrl": ""}}},
+            fleet("worker", extraEnv=[{"name": "REDIS_URL_FILE", "value": "/a"}]),
+        ),
+        ("nothing gives REDIS_URL",),
+    ),
+    "flower with an entry of another name": (
+        over(FLOWER, {"secrets": {"keys": {"flowerAuth": ""}}, "extraEnv": [{"name": "LOG_LEVEL", "value": "DEBUG"}]}),
+        ("nothing gives FLOWER_BASIC_AUTH",),
+    ),
+    "an owner's key of no Secret": (
+        over(NO_SECRET, {"migrations": {"databaseUrlKey": "OWNER"}}),
+        ("migrations.databaseUrlKey is OWNER and secrets.existingSecret is empty", "migrations.extraEnv"),
+    ),
+    "a secret of the migration as a value": (
+        over({"migrations": {"extraEnv": [{"name": "DATABASE_URL", "value": "postgresql://a"}]}}),
+        ("extraEnv gives DATABASE_URL as a value", "valueFrom"),
     ),
     "flower without events": (
         over(FLOWER, {"config": {"WORKER_SEND_TASK_EVENTS": False}}),
@@ -131,6 +170,79 @@ GUARDS: dict[str, tuple[helm.Values, tuple[str, ...]]] = {
     "an ingress to nowhere": (
         over({"api": {"ingress": {"enabled": True}}}),
         ("api.ingress.enabled is true and api.ingress.hosts is empty",),
+    ),
+    "an ingress before a closed door": (
+        over(CLOSED, INGRESS, {"networkPolicy": {"ingress": {"ingressNamespace": "", "extraApiFrom": []}}}),
+        ("networkPolicy.ingress.ingressNamespace is empty", "name its namespace"),
+    ),
+    "numbers of the hpa behind a closed door": (
+        over(UNWATCHED),
+        ("fleets.worker.autoscaling.kind is hpa and networkPolicy.ingress.monitoringNamespace is empty",),
+    ),
+    "numbers of keda's prometheus behind a closed door": (
+        over(KEDA_PROMETHEUS, UNWATCHED),
+        ("fleets.worker.autoscaling.kind is keda and networkPolicy.ingress.monitoringNamespace is empty",),
+    ),
+    "a monitor before a closed door": (
+        over(WATCHED, UNWATCHED, MATRIX["no autoscaler"]),
+        ("podMonitor.enabled is true and networkPolicy.ingress.monitoringNamespace is empty",),
+    ),
+    "an answer that may take longer than the next question": (
+        over(WATCHED, {"podMonitor": {"interval": "5s"}}),
+        ("podMonitor.scrapeTimeout is 10s, above podMonitor.interval, 5s", "lower it"),
+    ),
+    "the same in other units": (
+        over(WATCHED, {"podMonitor": {"interval": "1m", "scrapeTimeout": "60001ms"}}),
+        ("podMonitor.scrapeTimeout is 60001ms, above podMonitor.interval, 1m",),
+    ),
+    "a fleet whose Deployment the alerts would lose": (
+        over({"fullnameOverride": "a" * 30}, {"fleets": {"sixteen-letters1": WEBHOOKS}}),
+        ("fleets.sixteen-letters1 would make a Deployment", "of 47 letters", "fullnameOverride"),
+    ),
+    **{
+        f"a fleet called {name}": (
+            over({"fleets": {name: WEBHOOKS}}),
+            (f"fleets.{name} has a name that another part of the release has", f"worker-{name}"),
+        )
+        for name in ("api", "autoscale", "beat", "flower", "migrate")
+    },
+    **{
+        f"a volume at {path}": (
+            over({"extraVolumes": [CLONES], "extraVolumeMounts": [{"name": "clones", "mountPath": path}]}),
+            (f"extraVolumeMounts mounts at {path}, which is not yours", "folder of its own"),
+        )
+        for path in ("/tmp", "/tmp/", "/run/worker", "/run//worker", "/")
+    },
+    "two volumes at one path": (
+        over(
+            {
+                "extraVolumes": [CLONES],
+                "extraVolumeMounts": [{"name": "clones", "mountPath": path} for path in ("/a", "/a/")],
+            }
+        ),
+        ("extraVolumeMounts mounts at one path twice: /a, /a",),
+    ),
+    "a volume twice": (
+        over({"extraVolumes": [CLONES, CLONES]}),
+        ("extraVolumes names a volume twice: clones, clones",),
+    ),
+    **{
+        f"clones where nothing is written: {path}": (
+            over({"config": {"GIT_MIRRORS_DIR": path}}),
+            (f"GIT_MIRRORS_DIR is {path}, where nothing can be written", "readOnly: false"),
+        )
+        for path in ("/var/tmp/dev-hops", "/tmpfs", "/tmp/../var")
+    },
+    "clones in a volume that is read only": (
+        over(
+            {"config": {"GIT_MIRRORS_DIR": "/clones/a"}},
+            {"extraVolumes": [CLONES], "extraVolumeMounts": [{"name": "clones", "mountPath": "/clones"}]},
+        ),
+        ("GIT_MIRRORS_DIR is /clones/a, where nothing can be written",),
+    ),
+    "a fleet's own clones where nothing is written": (
+        over(fleet("worker", extraEnv=[{"name": "GIT_MIRRORS_DIR", "value": "/clones"}])),
+        ("GIT_MIRRORS_DIR is /clones, where nothing can be written",),
     ),
     "a fallback below the least": (
         over(KEDA, fleet("worker", keda={"fallbackReplicas": 1})),
@@ -215,6 +327,33 @@ ALLOWED: dict[str, helm.Values] = {
     "a digest and no tag": over({"image": {"tag": "", "digest": MATRIX["digest"]["image"]["digest"]}}),
     "a closed door, and keda that asks redis": over(
         KEDA_REDIS, CLOSED, {"networkPolicy": {"ingress": {"kedaNamespace": ""}}}
+    ),
+    "stores by their names": over(
+        {"secrets": {"existingSecret": ""}},
+        {"extraEnv": [{"name": f"{name}_FILE", "value": "/etc/s"} for name in ("DATABASE_URL", "REDIS_URL")]},
+    ),
+    "an ingress whose controller is a peer": over(
+        CLOSED, INGRESS, {"networkPolicy": {"ingress": {"ingressNamespace": ""}}}
+    ),
+    "prometheus as a peer": over(CLOSED, UNWATCHED),
+    "keda by the api, and nobody who watches": over(KEDA, UNWATCHED),
+    "an answer that may take as long as the interval": over(
+        WATCHED, {"podMonitor": {"interval": "1m", "scrapeTimeout": "60s"}}
+    ),
+    "a Deployment that the alerts just find": over(
+        {"fullnameOverride": "a" * 29, "fleets": {"sixteen-letters1": WEBHOOKS}}
+    ),
+    "clones in a volume of their own": over(
+        {"config": {"GIT_MIRRORS_DIR": "/clones"}},
+        {
+            "extraVolumes": [CLONES],
+            "extraVolumeMounts": [{"name": "clones", "mountPath": "/clones/", "readOnly": False}],
+        },
+    ),
+    "an answer that nobody waits for": over({"podMonitor": {"interval": "5s"}}),
+    "clones below tmp": over({"config": {"GIT_MIRRORS_DIR": "/tmp/a/b"}}),
+    "an owner's key, and nobody who migrates": over(
+        NO_SECRET, {"migrations": {"mode": "none", "databaseUrlKey": "OWNER"}}
     ),
     "wrong values of what is off": over(
         {"api": {"enabled": False, "autoscaling": {"kind": "none"}}}, MATRIX["no autoscaler"]

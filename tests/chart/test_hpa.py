@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.chart import helm
-from tests.chart.documents import by_role
+from tests.chart.documents import annotations, by_role
 from tests.chart.values import FOURTH_FLEET, MATRIX, fleet, over
 
 WORKER_BEHAVIOR = {
@@ -43,6 +43,14 @@ HEAVY_BEHAVIOR = {
 def _hpa(role: str, values: helm.Values = MATRIX["default"]) -> dict[str, Any]:
     found: dict[str, Any] = by_role(helm.render(values), "HorizontalPodAutoscaler")[role]["spec"]
     return found
+
+
+@pytest.mark.parametrize("name", [name for name, values in MATRIX.items() if "keda" not in name])
+def test_keda_may_take_over_from_every_autoscaler_of_a_fleet(name: str) -> None:
+    """Helm makes a ScaledObject before it deletes the HPA, and KEDA reads this off the HPA whether the two may meet."""
+    for role, each in by_role(helm.render(MATRIX[name]), "HorizontalPodAutoscaler").items():
+        mark = annotations(each).get("validations.keda.sh/hpa-ownership")
+        assert mark == (None if role == "api" else "false"), role
 
 
 def _work(name: str, target: str) -> dict[str, Any]:

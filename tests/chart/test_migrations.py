@@ -134,14 +134,15 @@ def test_a_job_has_an_end() -> None:
     spec = _job(HOOK_MODE)["spec"]
 
     assert (spec["activeDeadlineSeconds"], spec["backoffLimit"]) == (1800, 1)
+    assert _job(JOB_MODE)["spec"]["backoffLimit"] == 6  # nothing makes it anew, and its stores may be later than it
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
     assert "ttlSecondsAfterFinished" not in spec  # Argo CD would make it anew
 
 
 def test_the_end_is_a_value_that_says_how_long_helm_has_to_wait() -> None:
-    values = over({"migrations": {"activeDeadlineSeconds": 60, "backoffLimit": 0}})
-
-    assert (_job(values)["spec"]["activeDeadlineSeconds"], _job(values)["spec"]["backoffLimit"]) == (60, 0)
+    for mode in ("hook", "job"):
+        values = over({"migrations": {"mode": mode, "activeDeadlineSeconds": 60, "backoffLimit": 0}})
+        assert (_job(values)["spec"]["activeDeadlineSeconds"], _job(values)["spec"]["backoffLimit"]) == (60, 0)
     described = (helm.CHART / "values.yaml").read_text(encoding="utf-8")
     assert "helm --timeout" in described.partition("activeDeadlineSeconds:")[0].rpartition("# --")[2]
 

@@ -84,6 +84,28 @@ def test_labels_are_ones_that_kubernetes_takes(release: str) -> None:
                 assert re.fullmatch(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", value), (name, value)
 
 
+@pytest.mark.parametrize("name", MATRIX)
+@pytest.mark.parametrize("release", [helm.RELEASE, "production-development-metrics", LONGEST])
+def test_a_deployment_s_name_survives_in_those_of_its_pods(name: str, release: str) -> None:
+    """A pod is called DEPLOYMENT-HASH-XXXXX, cut to 58 before the last five letters; the hash has up to ten."""
+    names = {each["metadata"]["name"] for each in of_kind(helm.render(MATRIX[name], release=release), "Deployment")}
+
+    assert {f"{each}-{'7' * 10}-"[:58] for each in names} == {f"{each}-{'7' * 10}-" for each in names}
+
+
+def test_a_digest_says_the_version_and_the_tag_that_loses_does_not() -> None:
+    for document in helm.render(MATRIX["digest"]):
+        assert document["metadata"]["labels"]["app.kubernetes.io/version"] == "0123456789ab", document["kind"]
+
+
+@pytest.mark.parametrize("release", ["2024-hops", "my.rel"])
+def test_a_release_whose_name_no_service_may_have_is_asked_for_another(release: str) -> None:
+    with pytest.raises(helm.Refused, match="give fullnameOverride"):
+        helm.render(over(), release=release)
+    documents = helm.render(over(FLOWER, {"fullnameOverride": "hops"}), release=release)
+    assert {each["metadata"]["name"] for each in of_kind(documents, "Service")} == {"hops-api", "hops-flower"}
+
+
 def test_a_long_tag_is_cut_to_a_label() -> None:
     for document in helm.render(over({"image": {"tag": "t" * 62 + "-" + "u" * 40}})):
         assert document["metadata"]["labels"]["app.kubernetes.io/version"] == "t" * 62

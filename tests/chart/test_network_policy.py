@@ -1,5 +1,6 @@
 """A closed network: what may still come in, and where a pod may still go."""
 
+from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.chart.values import CLOSED, CLOSED_TO_ALL, FLOWER, MATRIX, over
 
 ALL = over(CLOSED, FLOWER)
 METADATA = "169.254.169.254/32"
-PRIVATE = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"}
+PRIVATE = {"10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"}
 Rule = dict[str, Any]
 
 
@@ -138,7 +139,10 @@ def test_workers_reach_providers_but_not_what_gives_a_machine_its_rights(role: s
 
     assert _ports(rule) == {("TCP", 443), ("TCP", 22)}
     (v4,) = [peer["ipBlock"] for peer in rule["to"] if peer["ipBlock"]["cidr"] == "0.0.0.0/0"]
-    assert {METADATA, *PRIVATE} <= set(v4["except"])
+    assert set(v4["except"]) == PRIVATE
+    assert any(IPv4Network(METADATA).subnet_of(IPv4Network(each)) for each in v4["except"])
+    (v6,) = [peer["ipBlock"] for peer in rule["to"] if peer["ipBlock"]["cidr"] == "::/0"]
+    assert set(v6["except"]) == {"fc00::/7", "fe80::/10"}
 
 
 def test_a_provider_in_a_private_network_may_be_reached() -> None:

@@ -94,6 +94,15 @@ def test_further_volumes_reach_every_container_and_are_read_only() -> None:
             assert mount == {"name": "ca", "mountPath": "/etc/company", "readOnly": True}, role
 
 
+def test_a_further_volume_may_be_written_to_where_somebody_says_so() -> None:
+    for said, is_read_only in (({}, True), ({"readOnly": True}, True), ({"readOnly": False}, False)):
+        mount = {"name": "clones", "mountPath": "/var/clones", **said}
+        values = over({"extraVolumes": [{"name": "clones", "emptyDir": {}}], "extraVolumeMounts": [mount]})
+        for role, pod in pods(helm.render(values)).items():
+            for container in containers(pod):
+                assert ("/var/clones" not in _writable(container)) is is_read_only, role
+
+
 RESOURCES = {
     "worker": ("250m", "384Mi", "768Mi"),
     "worker-ingest": ("100m", "256Mi", "512Mi"),

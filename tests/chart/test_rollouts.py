@@ -137,6 +137,25 @@ def test_a_rollout_is_given_longer_than_grace_and_start() -> None:
         assert spec["progressDeadlineSeconds"] == 900 > GRACE[role] + 120, role
 
 
+@pytest.mark.parametrize(("seconds", "wanted"), [(60, 900), (1800, 2400), (7200, 7800)])
+def test_a_rollout_that_waits_for_a_migration_is_given_longer_than_that(seconds: int, wanted: int) -> None:
+    for mode, expected in (("job", wanted), ("hook", 900)):
+        values = over(FLOWER, {"migrations": {"mode": mode, "activeDeadlineSeconds": seconds}})
+        found = {each["spec"]["progressDeadlineSeconds"] for each in _deployments(values).values()}
+        assert found == {expected}, mode
+
+
+@pytest.mark.parametrize("key", ["checksum/config", "cluster-autoscaler.kubernetes.io/safe-to-evict"])
+def test_an_annotation_of_a_user_and_the_chart_stands_once(key: str) -> None:
+    common, own = {"podAnnotations": {key: "common"}}, fleet("worker", podAnnotations={key: "own"})
+    found = {role: annotations(pod)[key] for role, pod in pods(helm.render(over(FLOWER, common, own))).items()}
+
+    assert found.pop("migrate") == "common"  # whose pod has none of the chart's
+    is_ours = key == "checksum/config"
+    assert (found.pop("worker") == "own") is not is_ours
+    assert ("common" in found.values()) is not is_ours
+
+
 def test_a_change_of_the_configuration_rolls_every_pod() -> None:
     one, other = (
         {role: annotations(pod) for role, pod in pods(helm.render(values)).items() if role != "migrate"}

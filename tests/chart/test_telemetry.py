@@ -43,11 +43,11 @@ def test_every_target_says_which_role_it_is() -> None:
 
 
 def test_how_often_is_a_value() -> None:
-    values = over(WATCHED, {"podMonitor": {"interval": "30s", "scrapeTimeout": "5s"}})
+    values = over(WATCHED, {"podMonitor": {"interval": "1m", "scrapeTimeout": "60s"}})
 
     found = {(each["interval"], each["scrapeTimeout"]) for each in _monitor(values)["spec"]["podMetricsEndpoints"]}
 
-    assert found == {("30s", "5s")}
+    assert found == {("1m", "60s")}
 
 
 def test_labels_by_which_prometheus_finds_them_are_values() -> None:

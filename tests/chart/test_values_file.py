@@ -102,4 +102,4 @@ def test_the_version_of_the_chart_is_that_of_the_program() -> None:
 
 def test_a_template_holds_one_kind_and_is_short() -> None:
     for template in sorted((helm.CHART / "templates").iterdir()):
-        assert len(template.read_text(encoding="utf-8").splitlines()) < 100, template.name
+        assert len(template.read_text(encoding="utf-8").splitlines()) < 80, template.name

@@ -291,3 +291,9 @@ def test_first_line_of_a_living_key_does_not_keep_another_key_from_being_found()
     assert redacted(f"key:\n{PEM}rest") == "key:\n***\nrest"
     assert redacted(PEM[:60]) == "***"
     assert living != first_line
+
+
+def test_placeholder_of_a_remedy_stays_readable() -> None:
+    remedy = "give postgresql://USER:PASSWORD@HOST:5432/NAME"
+    assert redacted(remedy) == remedy
+    assert redacted("postgresql://USER:PASSWORDS@HOST/NAME") == "postgresql://***@HOST/NAME"

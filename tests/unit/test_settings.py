@@ -184,3 +184,9 @@ def test_change_takes_the_place_of_the_file_that_would_give_the_same(monkeypatch
     found = settings.role_environment({"FLOWER_BASIC_AUTH": "ops:secret"})
     assert "FLOWER_BASIC_AUTH_FILE" not in found
     assert (found["FLOWER_BASIC_AUTH"], found["REDIS_URL_FILE"]) == ("ops:secret", "/run/secrets/redis")
+
+
+def test_file_that_is_empty_is_told(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("\n")
+    with pytest.raises(errors.SettingsError, match=r"DATABASE_URL_FILE is .*: it is empty"):
+        settings.load({"DATABASE_URL_FILE": str(tmp_path / "url"), "DEV_HOPS_DIR": "/nonexistent"})

@@ -25,9 +25,11 @@ NOT_SET = "API_TOKEN is not set: the operator gives API_TOKEN or API_TOKEN_FILE 
 NONE_SET = (
     "neither AUTOSCALE_TOKEN nor API_TOKEN is set: the operator gives one of them to the API, then this path opens"
 )
-MISSING = "send the token as `Authorization: Bearer TOKEN`"
+MISSING = "send the token as a bearer in the Authorization header"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-READ_ONLY = "the cookie of a browser may read and nothing else: send the token as `Authorization: Bearer TOKEN`"
+READ_ONLY = (
+    "the cookie of a browser may read and nothing else: send the token as a bearer token in the Authorization header"
+)
 WRONG = "that is not the token; it is the value of API_TOKEN"
 
 

@@ -44,5 +44,8 @@ def states(counts: dict[str, int]) -> str:
 
 def short_name(name: str) -> str:
     """The end of a source's name by which people know it: `acme/rocket` of an address or a path, else all of it."""
-    parts = [part for part in name.removesuffix(".git").replace(":", "/").split("/") if part]
-    return "/".join(parts[-2:]) if len(parts) > 2 else name
+    scheme, _, rest = name.removesuffix(".git").rpartition("://")
+    path = rest.partition("/")[2] if scheme else rest.replace(":", "/")
+    parts = [part for part in path.split("/") if part]
+    is_long = bool(scheme) or len(parts) > 2
+    return "/".join(parts[-2:]) if is_long and parts else name

@@ -103,7 +103,7 @@ def main() -> int:
         gate.await_schema(chosen, lambda text: log.warning("schema.not_current", reason=text))
         canary.require_of_given(probing, chosen)
         server = _listen(chosen, create_app(built, probing))
-    except (errors.SettingsError, errors.SchemaAhead, errors.TransientError) as error:
+    except (errors.SettingsError, errors.SchemaAhead, errors.StoreRefused, errors.TransientError) as error:
         print(f"Error: {error}", file=sys.stderr)  # noqa: T201 - for the person who started it
         return EXIT_LATER if isinstance(error, errors.TransientError) else EXIT_CONFIGURATION
     over = Event()

@@ -33,7 +33,7 @@ case "$role" in
         ' probe "$port" "$path"
         ;;
 esac
-touched="$(stat -c %Y "$dir/$role.alive" 2>/dev/null)" || { echo "there is no $dir/$role.alive" >&2; exit 1; }
+touched="$(stat -c %Y "$dir/$role.alive" 2>/dev/null)" || { echo "there is no $dir/$role.alive (nothing has begun, or $dir cannot be written)" >&2; exit 1; }
 age=$(($(date +%s) - touched))
 [ "$age" -le "$max_age" ] || { echo "its last sign of life is $age s old" >&2; exit 1; }
 if [ "$what" = ready ] && [ "$role" != beat ] && [ ! -e "$dir/$role.ready" ]; then

@@ -51,7 +51,7 @@ class Overview:
     run_states: dict[str, int]  # of open runs: state -> runs
     ended_runs: tuple[RunView, ...]  # the newest first
     waits: tuple[Wait, ...]  # of the batches of the open runs that are shown
-    failed_batches: tuple[FailedBatch, ...]  # of the runs that are shown, the newest first
+    failed_batches: tuple[FailedBatch, ...]  # of the last day, whose dataset was not read since; the newest first
     sources: tuple[SourceLine, ...]  # those that cannot be read first
     source_states: dict[str, int]  # state -> sources
     schedules: tuple[ScheduleLine, ...]  # those with a fault first, then by their next slot
@@ -70,7 +70,7 @@ def read(tx: Transaction, shown: int = SHOWN) -> Overview:
         run_states={row.state: row.n for row in counts if row.what == "open run"},
         ended_runs=ended_runs,
         waits=overview_batches.waits(tx, [run.id for run in open_runs]),
-        failed_batches=overview_batches.failed(tx, [run.id for run in (*open_runs, *ended_runs)], shown),
+        failed_batches=overview_batches.failed(tx, shown),
         sources=tuple(SourceLine(*row) for row in tx.execute(statement("overview_sources"), {"shown": shown})),
         source_states={row.state: row.n for row in counts if row.what == "source"},
         schedules=_schedules(tx, shown),

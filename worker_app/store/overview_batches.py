@@ -1,4 +1,4 @@
-"""Overview of batches: what those of open runs wait for, and which have failed. Only of runs that the overview shows."""
+"""Overview of batches: what those of the open runs that are shown wait for, and what has failed and was not read since."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def waits(tx: Transaction, run_ids: Sequence[UUID]) -> tuple[Wait, ...]:
     return tuple(Wait(**row) for row in tx.execute(statement("overview_waits"), {"run_ids": list(run_ids)}).mappings())
 
 
-def failed(tx: Transaction, run_ids: Sequence[UUID], shown: int) -> tuple[FailedBatch, ...]:
-    """The batches of these runs that have failed, the newest first."""
-    rows = tx.execute(statement("overview_failed"), {"run_ids": list(run_ids), "shown": shown}).mappings()
+def failed(tx: Transaction, shown: int) -> tuple[FailedBatch, ...]:
+    """The batches that failed in the last day and whose dataset was not read to its end since, the newest first."""
+    rows = tx.execute(statement("overview_failed"), {"shown": shown}).mappings()
     return tuple(FailedBatch(**row) for row in rows)

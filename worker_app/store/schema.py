@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import text
 from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import ProgrammingError
 
+from worker_app import errors
 from worker_app.store.postgres import Transaction
 
+NO_RIGHT = "42501"  # SQLSTATE insufficient_privilege
 LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_ledger (
   store text NOT NULL CHECK (store IN ('postgres', 'clickhouse')), number integer NOT NULL CHECK (number > 0), name text NOT NULL,
@@ -66,10 +69,22 @@ FROM unnest(pg_blocking_pids(:pid)) AS waited (pid) LEFT JOIN pg_stat_activity U
 
 
 def read(tx: Transaction, codes: Mapping[str, int]) -> dict[str, Ledger]:
-    """The state of each store in `codes`, which holds the newest step of the program that asks. No ledger counts as empty."""
+    """The state of each store in `codes`, which holds the newest step of the program that asks. No ledger counts as empty.
+
+    Raises StoreRefused where the user may not read it.
+    """
     if not _is_there(tx, "schema_ledger"):
         return {store: Ledger(have=0, in_progress=False, needs=0) for store in codes}
-    rows = tx.execute(READ, {"stores": list(codes), "codes": list(codes.values())})
+    try:
+        rows = tx.execute(READ, {"stores": list(codes), "codes": list(codes.values())}).all()
+    except ProgrammingError as error:
+        if getattr(error.orig, "pgcode", None) != NO_RIGHT:
+            raise
+        raise errors.StoreRefused(
+            f"Postgres: the user {tx.engine.url.username} of DATABASE_URL may not read schema_ledger; as the owner of the "
+            "tables, grant it what docs/howto/run-roles-yourself.md lists under users of the database",
+            code=None,
+        ) from error
     return {row.store: Ledger(have=row.have, in_progress=row.in_progress, needs=row.needs) for row in rows}
 
 

@@ -64,7 +64,6 @@ class Boot:
                     boot.heartbeat.start()
 
         self.app.steps["worker"].add(BootStep)
-        signals.beat_init.connect(self.on_beat_init, weak=False)
         signals.worker_ready.connect(self.on_ready, weak=False)
         signals.worker_shutting_down.connect(self.on_shutting_down, weak=False)
         signals.worker_shutdown.connect(self.on_shutdown, weak=False)
@@ -83,8 +82,8 @@ class Boot:
         files = ProbeFiles(self.settings.run_dir, "worker")
         files.ready(is_ready=False)
         files.alive()
-        with _refusals():
-            gate.await_schema(self.settings, _warn)
+        with refusals():
+            gate.await_schema(self.settings, warn)
             require = canary.require if self._resolves else canary.require_of_given
             require(built.postgres, self.settings)
         telemetry.WORKER_SLOTS.set(self.profile.slots)
@@ -107,11 +106,6 @@ class Boot:
             processes=self.profile.slots if self.has_children else 1,
             heard_of=self._on_heard,
         )
-
-    def on_beat_init(self, **_: Any) -> None:
-        """Wait for the schema before beat's first tick. SystemExit ends beat: Celery catches only an Exception of a handler."""
-        with _refusals():
-            gate.await_schema(self.settings, _warn)
 
     def on_ready(self, **_: Any) -> None:
         """Say that this worker takes work, and begin to publish what is owed; what may lose it is told."""
@@ -214,11 +208,11 @@ class Boot:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     """End the process for what keeps it from starting: 78 for what a person has to mend, 75 for what time may."""
     try:
         yield
-    except (errors.SchemaAhead, errors.SettingsError) as error:
+    except (errors.SchemaAhead, errors.SettingsError, errors.StoreRefused) as error:
         refuse(str(error), EXIT_CONFIGURATION)
     except errors.TransientError as error:
         refuse(str(error), EXIT_LATER)
@@ -239,7 +233,8 @@ def _tell_of_eviction(broker: redis.Redis) -> None:
         )
 
 
-def _warn(reason: str) -> None:
+def warn(reason: str) -> None:
+    """One line about a schema that is waited for."""
     log.warning("schema.not_current", reason=reason)
 
 

@@ -6,6 +6,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from tests.integration.api.visitors import TOKEN
+from worker_app import secret
 from worker_app.api import auth
 from worker_app.runtime import Runtime
 
@@ -118,3 +119,8 @@ def test_token_stands_on_no_page(friend: FlaskClient, stranger: FlaskClient) -> 
     for path in ("/status", "/metrics", "/readyz", "/runs", f"/nowhere?token={TOKEN}"):
         assert TOKEN not in friend.get(path, headers=BROWSER).text
     assert TOKEN not in stranger.post("/login", data={"token": TOKEN + "x"}, headers=BROWSER).text
+
+
+@pytest.mark.parametrize("said", [auth.NOT_SET, auth.MISSING, auth.WRONG, auth.READ_ONLY])
+def test_remedy_passes_the_redaction_as_it_is(said: str) -> None:
+    assert secret.sanitized(said) == said

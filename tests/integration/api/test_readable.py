@@ -39,6 +39,7 @@ def test_count_keeps_thousands_apart() -> None:
     ("name", "short"),
     [
         ("https://git.acme.dev/platform/rocket.git", "platform/rocket"),
+        ("https://git.acme.dev:8443/rocket.git", "rocket"),
         ("git@git.acme.dev:nav/kalman.git", "nav/kalman"),
         ("/home/ana/code/launch-pad", "code/launch-pad"),
         ("ORB", "ORB"),

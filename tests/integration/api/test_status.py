@@ -8,6 +8,7 @@ import pytest
 import redis
 from flask import Flask
 from flask.testing import FlaskClient
+from sqlalchemy import text
 
 from tests import seed
 from tests.integration.api.visitors import NOWHERE, TOKEN, with_token
@@ -81,6 +82,34 @@ def test_status_shows_failed_batches_with_a_redacted_error(friend: FlaskClient, 
     )
     (failed,) = (friend.get("/status?format=json").json or {})["work"]["failed_batches"]
     assert (failed["id"], failed["run_id"], failed["dataset"]) == (str(batch.id), str(batch.run_id), "commits")
+
+
+def test_status_keeps_a_failed_batch_until_its_dataset_is_read(friend: FlaskClient, postgres: Postgres) -> None:
+    def shown() -> list[str]:
+        document = friend.get("/status?format=json").json or {}
+        return [item["id"] for item in document["work"]["failed_batches"]]
+
+    made = seed.seed(postgres)
+    batch = start(postgres, made, total=10, records=4)
+    fail(postgres, batch, "the remote said no")
+    with postgres.transaction() as tx:  # more runs than the page shows
+        tx.execute(
+            text(
+                "INSERT INTO sync_runs (id, org_id, kind, trigger, state, deadline_at, finished_at) "
+                "SELECT gen_random_uuid(), :org, 'metrics', 'schedule', 'succeeded', now(), now() FROM generate_series(1, :n)"
+            ),
+            {"org": made.org.id, "n": overview.SHOWN + 1},
+        )
+    assert shown() == [str(batch.id)]
+    with postgres.transaction() as tx:
+        tx.execute(
+            text(
+                "INSERT INTO sync_cursors (org_id, source_id, dataset, last_complete_start) "
+                "VALUES (:org, :source, 'commits', now() + interval '1 second')"
+            ),
+            {"org": made.org.id, "source": made.source.id},
+        )
+    assert shown() == []
 
 
 def test_status_tells_what_the_batches_of_a_run_wait_for(friend: FlaskClient, postgres: Postgres) -> None:

@@ -100,6 +100,21 @@ def test_roles_work_with_a_user_that_may_create_nothing(service: Service, databa
         assert log.ddl() == []
 
 
+@pytest.mark.parametrize("role", ["worker", "beat", "api", "status"])
+def test_role_of_a_user_without_rights_ends_with_78_and_the_remedy(
+    service: Service, database_url: str, role: str
+) -> None:
+    plain_url = make_url(database_url).set(username=USER, password=PASSWORD).render_as_string(hide_password=False)
+    with session(database_url) as owner, ExitStack() as undo:
+        owner.execute(text(f"CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}'"))
+        undo.callback(owner.execute, text(f"DROP ROLE {USER}"))
+        command = [DEV_HOPS, "migrate", "status"] if role == "status" else [DEV_HOPS, role]
+        code, said = start(service, command, DATABASE_URL=plain_url)
+    assert code == (1 if role == "status" else 78), said
+    assert f"the user {USER} of DATABASE_URL may not read schema_ledger" in said
+    assert "Traceback" not in said
+
+
 def is_ready(service: Service, role: str, process: "subprocess.Popen[bytes]") -> bool:
     assert process.poll() is None, service.log(role)
     sign = READY[role]
