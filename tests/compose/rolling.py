@@ -36,13 +36,13 @@ class Figures:
     running_at_the_stop: int
     drain_seconds: float  # until the last old worker was gone
     by_old: int  # batches that an old worker had ended just before it was told to stop
-    by_new: int
+    by_new: int  # at least: a worker that renews itself counts anew
 
     def __str__(self) -> str:
         return (
-            f"{self.batches} batches in {self.seconds:.0f} s through a rolling update, {self.by_old} by the old workers and "
-            f"{self.by_new} by the new; {self.running_at_the_stop} were running when the old ones were stopped, which drained "
-            f"in {self.drain_seconds:.1f} s; 0 lost, 0 double"
+            f"{self.batches} batches in {self.seconds:.0f} s through a rolling update, {self.by_old} by the old workers until "
+            f"they were stopped, when {self.running_at_the_stop} were running; they drained in {self.drain_seconds:.1f} s; "
+            "0 lost, 0 double"
         )
 
 
