@@ -56,6 +56,11 @@ class WebServer:
             )
             self.url = f"https://127.0.0.1:{self.port}"
 
+    @property
+    def open_connections(self) -> int:
+        """How many connections are not closed yet."""
+        return len(self._server.open)
+
     @contextmanager
     def running(self) -> Iterator["WebServer"]:
         """Serve for the time of the block."""
@@ -92,8 +97,8 @@ class _Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        self.open.discard(request)
         super().shutdown_request(request)
+        self.open.discard(request)
 
     def close_connections(self) -> None:
         """End the connections that are kept alive, so that their threads end."""
