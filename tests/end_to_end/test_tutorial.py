@@ -99,7 +99,7 @@ def test_every_command_of_the_tutorial_does_what_the_page_says(desk: Desk) -> No
         wait_for(lambda: "Ctrl-C stops everything" in shown.read_text(), "everything runs", START_SECONDS)
         assert "metrics" in desk.type(look)
         assert "succeeded" in desk.type(read)
-        assert "commits" in desk.type(numbers)
+        assert "COMMITS" in desk.type(numbers)
         Repository(desk.home / "src/rocket").commit()
         assert "succeeded" in desk.type(again)
         assert "H/15" in desk.type(schedule)

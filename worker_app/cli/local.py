@@ -81,6 +81,7 @@ class Stack:
         self.run_ids: list[UUID] = []
         self.environment: dict[str, str] = {}
         self.over = threading.Event()
+        self.is_interrupted = False
         self.watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
 
     def say(self, text: str) -> None:
@@ -185,9 +186,15 @@ class Stack:
             except errors.DevHopsError as error:
                 self.say(f"cannot be started again yet: {error}")
 
+    def interrupt(self, *_: object) -> None:
+        """Handle a signal. Python drops what is raised while a destructor runs, so that it is noted first: `stay` looks."""
+        self.is_interrupted = True
+        raise KeyboardInterrupt
+
     def stay(self) -> None:
         """Wait until somebody says stop; the watcher keeps everything running meanwhile."""
-        self.over.wait()
+        while not self.is_interrupted and not self.over.wait(LOOK_SECONDS):
+            pass
 
     def stop(self) -> None:
         """Stop everything, within ten seconds."""

@@ -66,8 +66,6 @@ def up(
     if detach:
         _detached(wanted, as_json)
         return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.default_int_handler)
     place.prepare()
     if not place.try_lock():
         raise errors.Conflict(
@@ -77,6 +75,8 @@ def up(
     place.write_env({})  # a killed `up` left its own: nobody may take this one for ready before it is
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     stack = local.Stack(wanted, console)
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, stack.interrupt)
     try:
         stack.start()
         if as_json:
