@@ -144,8 +144,9 @@ def _queues() -> str:
     }
     by_queue |= {queue: ["run_sync_batch"] for queue, task in sent.items() if task == "run_sync_batch"}
     rows = [
-        (code(queue), code(queues.fleet_of(queue)), ", ".join(code(task) for task in found) or "–")
+        (code(queue), code(fleet), ", ".join(code(task) for task in found) or "–")
         for queue, found in by_queue.items()
+        for fleet in fleets.consuming(fleets.BUILT_IN, queue)
     ]
     return table("queue|fleet|tasks that we send there", *rows)
 

@@ -44,8 +44,3 @@ def provider_queue(provider: str) -> str:
     if provider not in PROVIDERS:
         raise ValueError(f"no such provider: {provider}")
     return f"{BATCH_PREFIX}{provider}"
-
-
-def fleet_of(queue: str) -> str | None:
-    """The fleet that consumes `queue`, None for a queue that is not ours."""
-    return next((fleet for fleet, queues in FLEETS.items() if queue in queues), None)

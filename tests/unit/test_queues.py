@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from worker_app import queues, store
+from worker_app import fleets, queues, store
 
 
 def test_every_queue_has_exactly_one_fleet() -> None:
     assert len(set(queues.ALL_QUEUES)) == len(queues.ALL_QUEUES)
-    assert all(queues.fleet_of(queue) for queue in queues.ALL_QUEUES)
-    assert queues.fleet_of("typo") is None
+    assert all(len(fleets.consuming(fleets.BUILT_IN, queue)) == 1 for queue in queues.ALL_QUEUES)
+    assert fleets.consuming(fleets.BUILT_IN, "typo") == ()
 
 
 def test_every_provider_has_a_queue_that_is_consumed() -> None:

@@ -4,7 +4,6 @@ Every replica tells the same, so a query takes `max`, never `sum`. A source that
 missing number raises an alert, an old one hides the fault.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from worker_app import broker_health, errors, queue_depth, telemetry
 from worker_app.api import deadline, gauges
+from worker_app.api.fresh import Fresh, Spans
 from worker_app.fleets import BUILT_IN, Fleets
 from worker_app.gate.gate import Gate
 from worker_app.gate.key import GateState
@@ -28,6 +28,7 @@ from worker_app.store.postgres import Postgres
 from worker_app.sync import gates
 
 CACHE_SECONDS = 5.0  # two Prometheis and a person together cost one look at the stores
+KEPT = Spans(value=CACHE_SECONDS, fault=0.0, patience=10.0)  # a scrape waits no longer
 SOURCE_SECONDS = 2.0  # each; all three together stay below the 10 s that a scrape waits
 SCHEMA_GAUGES = (telemetry.SCHEMA_VERSION, telemetry.SCHEMA_CURRENT)
 WORK_GAUGES = (
@@ -66,9 +67,7 @@ class Exporter(Collector):
         self._redis = client
         self._gate = gate
         self._fleets = fleets
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._fresh_until = float("-inf")
+        self._look = Fresh(self._read_all, KEPT, clock)
         self._away: set[str] = set()
         self._known: set[str] = set()  # names of gauges that hold a value of now
         self._present: list[Worker] = []
@@ -78,12 +77,12 @@ class Exporter(Collector):
         self._has_told = False  # that Redis keeps to itself what a gauge needs
 
     def text(self) -> bytes:
-        """All of it in the text format of Prometheus. Answers whatever the stores do; one caller at a time reads them."""
-        with self._lock:
-            if self._clock() >= self._fresh_until:
-                self._read_all()
-                self._fresh_until = self._clock() + CACHE_SECONDS
-            return prometheus_client.generate_latest(self)
+        """All of it in the text format of Prometheus. Answers whatever the stores do; one caller at a time reads them.
+
+        Raises StoreAway where that one does not come back.
+        """
+        self._look.get()
+        return prometheus_client.generate_latest(self)
 
     def collect(self) -> Iterator[Metric]:
         """What stands in the registry, without the gauges whose source has not told them."""

@@ -1,6 +1,5 @@
 """Fleets: how much work each has, and who is there to do it."""
 
-import time
 from collections.abc import Sequence
 
 import click
@@ -24,12 +23,7 @@ def show_fleets(watch: bool, as_json: bool) -> None:
     WORK is READY and RUNNING without HELD, which a closed gate would send away. OLDEST is the age of what is not held.
     """
     with context.opened() as runtime:
-        while True:
-            found = read(runtime)
-            output.emit(found, as_json=as_json, show=lambda console, shown=found: _draw(console, shown, watch))  # type: ignore[misc]
-            if not watch or as_json:
-                return
-            time.sleep(1)
+        output.watch(lambda: read(runtime), table, is_watched=watch, as_json=as_json)
 
 
 def read(runtime: Runtime) -> list[FleetDepth]:
@@ -38,12 +32,6 @@ def read(runtime: Runtime) -> list[FleetDepth]:
     return queue_depth.fleet_depths(
         runtime.broker, runtime.settings.dev_hops_fleets, states, runtime.postgres.transaction
     )
-
-
-def _draw(console: Console, found: Sequence[FleetDepth], clear: bool) -> None:
-    if clear:
-        console.clear()
-    table(found, console)
 
 
 def table(found: Sequence[FleetDepth], console: Console) -> None:

@@ -3,15 +3,19 @@
 import dataclasses
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+Seen = TypeVar("Seen")
+
+WATCH_SECONDS = 1.0  # between two drawings
 PIPE_WIDTH = 4096  # columns: no line that somebody cuts and pastes is folded
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
@@ -40,6 +44,29 @@ def emit(value: Any, *, as_json: bool, show: Callable[[Console], None]) -> None:
         click.echo(json.dumps(document(value), indent=2, ensure_ascii=False))
     else:
         show(person())
+
+
+def watch(
+    read: Callable[[], Seen],
+    draw: Callable[[Seen, Console], None],
+    *,
+    is_watched: bool,
+    as_json: bool,
+    answer: Callable[[Seen], Any] = lambda seen: seen,
+) -> None:
+    """Draw what `read` gives, once or again every second until Ctrl-C; as JSON print `answer` of it, once all the same."""
+    while True:
+        seen = read()
+        if as_json:
+            emit(answer(seen), as_json=True, show=lambda _: None)
+            return
+        console = person()
+        if is_watched:
+            console.clear()
+        draw(seen, console)
+        if not is_watched:
+            return
+        time.sleep(WATCH_SECONDS)
 
 
 def person() -> Console:

@@ -1,6 +1,5 @@
 """Queues: what is ready, running and how old, and the fleets that consume them."""
 
-import time
 from dataclasses import dataclass
 
 import click
@@ -33,16 +32,9 @@ def show_queues(watch: bool, as_json: bool) -> None:
     the fleets; `dev-hops fleets --json` has them as a document.
     """
     with context.opened() as runtime:
-        while True:
-            found = _read(runtime)
-            output.emit(
-                found.queues,
-                as_json=as_json,
-                show=lambda console, shown=found: _draw(console, shown, watch),  # type: ignore[misc]
-            )
-            if not watch or as_json:
-                return
-            time.sleep(1)
+        output.watch(
+            lambda: _read(runtime), _draw, is_watched=watch, as_json=as_json, answer=lambda shown: shown.queues
+        )
 
 
 def _read(runtime: Runtime) -> Shown:
@@ -60,9 +52,7 @@ def _held(runtime: Runtime) -> dict[str, int] | None:
         return None
 
 
-def _draw(console: Console, shown: Shown, clear: bool) -> None:
-    if clear:
-        console.clear()
+def _draw(shown: Shown, console: Console) -> None:
     rows = [
         (item.queue, item.ready, item.oldest_age_seconds, item.running, item.held, item.consumers)
         for item in shown.queues

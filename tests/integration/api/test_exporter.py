@@ -37,13 +37,6 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def gate(redis_url: str) -> Iterator[Gate]:
-    opened = Gate.from_url(redis_url)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def absent_gate() -> Iterator[Gate]:
     opened = Gate.from_url(f"redis://{NOWHERE}")
     yield opened

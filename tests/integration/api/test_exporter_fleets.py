@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,6 @@ from worker_app.gate.key import GateKey
 from worker_app.store.postgres import Postgres
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def gate(redis_url: str) -> Iterator[Gate]:
-    opened = Gate.from_url(redis_url)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import redis
@@ -18,13 +18,6 @@ from worker_app.store.postgres import Postgres
 
 pytestmark = pytest.mark.integration
 SAID = "You have exceeded a secondary rate limit"
-
-
-@pytest.fixture
-def gate(redis_url: str) -> Iterator[Gate]:
-    opened = Gate.from_url(redis_url)
-    yield opened
-    opened.close()
 
 
 def key_of(postgres: Postgres, name: str = "acme") -> GateKey:

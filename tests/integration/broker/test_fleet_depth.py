@@ -25,13 +25,6 @@ WEBHOOKS = fleets.parse(
 
 
 @pytest.fixture
-def gate(redis_url: str) -> Iterator[Gate]:
-    opened = Gate.from_url(redis_url)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def foreign(redis_url: str) -> Iterator[Celery]:
     """A producer that knows nothing of us."""
     with Celery("foreign", broker=redis_url, set_as_current=False) as app:

@@ -5,7 +5,6 @@ import os
 import pwd
 import socket
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -36,13 +35,6 @@ SAID = "You have exceeded a secondary rate limit"
 def environment(monkeypatch: pytest.MonkeyPatch, database_url: str, redis_url: str) -> None:
     monkeypatch.setenv("DATABASE_URL", database_url)
     monkeypatch.setenv("REDIS_URL", redis_url)
-
-
-@pytest.fixture
-def gate(redis_url: str) -> Iterator[Gate]:
-    opened = Gate.from_url(redis_url)
-    yield opened
-    opened.close()
 
 
 def run(*words: str, typed: str | None = None) -> Result:

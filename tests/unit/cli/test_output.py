@@ -3,6 +3,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from uuid import UUID
 
+import pytest
+
 from worker_app.cli import output
 
 
@@ -38,3 +40,21 @@ def test_cells_are_what_a_person_reads() -> None:
     assert output.cell(2.0) == "2"
     assert output.cell(("a", "b")) == "a, b"
     assert output.cell(datetime(2026, 6, 1, 12, tzinfo=UTC)) == "2026-06-01 12:00:00Z"
+
+
+def test_watch_draws_again_until_it_is_interrupted_and_a_document_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "WATCH_SECONDS", 0)
+    looks = iter((1, 2))
+
+    def read() -> int:
+        if (found := next(looks, None)) is None:
+            raise KeyboardInterrupt
+        return found
+
+    with pytest.raises(KeyboardInterrupt):
+        output.watch(read, lambda seen, console: console.print(f"look {seen}"), is_watched=True, as_json=False)
+    assert capsys.readouterr().out.split("\n")[:2] == ["look 1", "look 2"]
+    output.watch(lambda: [3], lambda *_: None, is_watched=True, as_json=True)
+    assert json.loads(capsys.readouterr().out) == [3]
