@@ -10,7 +10,7 @@ IMAGE ?= dev-hops
 # The network of this machine, so that a build reaches what this machine reaches: a proxy or a mirror on loopback included.
 BUILD_NETWORK ?= host
 
-.PHONY: help install install-clickhouse lock up down test contract-test upgrade-test e2e check test-gevent chaos chaos-short soak bench bench-worker bench-dispatch bench-gate bench-github bench-credentials bench-hpa bench-idle shape docs lint image image-test compose-test chart-test
+.PHONY: help install install-clickhouse lock up down test descriptions contract-test upgrade-test e2e check test-gevent chaos chaos-short soak bench bench-worker bench-dispatch bench-gate bench-github bench-credentials bench-hpa bench-idle shape docs lint image image-test compose-test chart-test
 
 help:  ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -53,8 +53,10 @@ test: install  ## Unit and integration tests on embedded stores, then the unit t
 	$(BIN)/pytest -q -n $(WORKERS) tests/unit tests/contract tests/integration $(ARGS)
 	$(MAKE) --no-print-directory test-gevent
 
-contract-test: install  ## The fakes against the whole official descriptions, taken from npm into .cache
+descriptions: install  ## The whole official descriptions that the fakes are held against, from npm into .cache
 	$(BIN)/python -m tests.payloads.github.fetch
+
+contract-test: descriptions  ## The fakes against the whole official descriptions
 	$(BIN)/pytest -q tests/contract $(ARGS)
 
 upgrade-test: install  ## The program before the newest revision, its tests on the schema after it

@@ -15,7 +15,8 @@ from urllib.request import urlopen
 
 from bench.idle_look import Look
 from bench.service import BenchError, note
-from worker_app.embedded.folder import Folder, free_port
+from worker_app.embedded.folder import Folder
+from worker_app.embedded.ports import free_port
 from worker_app.embedded.process import last_lines
 from worker_app.embedded.stores import StoreAddresses, Stores
 from worker_app.migrate.postgres import migrate_postgres

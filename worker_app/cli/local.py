@@ -14,8 +14,8 @@ from rich.console import Console
 from worker_app import errors, jobs, runtime, settings
 from worker_app.cli import local_demo, local_roles, local_summary, progress
 from worker_app.cli import metrics as metrics_view
-from worker_app.embedded import folder as folders
 from worker_app.embedded.folder import Folder
+from worker_app.embedded.ports import Ports
 from worker_app.embedded.stores import Stores
 from worker_app.embedded.supervisor import Supervisor
 from worker_app.migrate.postgres import migrate_postgres
@@ -77,6 +77,7 @@ class Stack:
         self.has_demo = wanted.has_demo or (not wanted.stores_only and local_demo.is_in(wanted.folder))
         self.console = console
         self.stores = Stores(self.folder)
+        self.ports = Ports()
         self.supervisor = Supervisor(self.folder, self.stores, self.say)
         self.run_ids: list[UUID] = []
         self.environment: dict[str, str] = {}
@@ -104,7 +105,7 @@ class Stack:
             secrets = self.folder.secrets()
             api_port = self._port(self.wanted.port or API_PORT, "the API")
             flower_port = self._port(FLOWER_PORT, "Flower")
-            specs = local_roles.roles_of(self.folder, self.environment, secrets, api_port, flower_port)
+            specs = local_roles.roles_of(self.folder, self.environment, secrets, self.ports, api_port, flower_port)
             shown = {"status page": f"http://127.0.0.1:{api_port}/status", "Flower": f"http://127.0.0.1:{flower_port}/"}
             self.environment |= {"API_URL": f"http://127.0.0.1:{api_port}"}
             if demo_port is not None:
@@ -122,7 +123,7 @@ class Stack:
         self.say(f"ready after {time.monotonic() - began:.1f} s")
 
     def _port(self, wanted: int, what: str) -> int:
-        port = folders.free_port(wanted)
+        port = self.ports.take(wanted)
         if port != wanted:
             self.say(f"port {wanted} is taken: {what} listens on {port}")
         return port
@@ -202,6 +203,7 @@ class Stack:
         if self.watcher.is_alive():
             self.watcher.join()
         self.supervisor.stop()
+        self.ports.close()
 
 
 class _Opened:

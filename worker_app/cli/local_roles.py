@@ -10,6 +10,7 @@ from worker_app import settings
 from worker_app.cli import roles
 from worker_app.embedded import folder as folders
 from worker_app.embedded.folder import Folder
+from worker_app.embedded.ports import Ports
 from worker_app.embedded.stores import StoreAddresses, Stores
 from worker_app.embedded.supervisor import Role
 
@@ -57,7 +58,7 @@ def public_environment(
 
 
 def roles_of(
-    folder: Folder, public: dict[str, str], secrets: folders.Secrets, api_port: int, flower_port: int
+    folder: Folder, public: dict[str, str], secrets: folders.Secrets, ports: Ports, api_port: int, flower_port: int
 ) -> list[Role]:
     """Every role of one machine, on the stores that `public` names."""
 
@@ -67,7 +68,7 @@ def roles_of(
         run_dir = folder.path / "run" / name
         (run_dir / "worker.ready").unlink(missing_ok=True)
         (run_dir / "beat.alive").unlink(missing_ok=True)
-        telemetry = {} if port is not None else {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": str(folders.free_port())}
+        telemetry = {} if port is not None else {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": str(ports.take())}
         own = {**public, **telemetry, **BUILT_IN_FLEETS, "RUN_DIR": str(run_dir)}
         environment = settings.own_environment(DEFAULTS, own | changes)
         sign = None if port is not None else run_dir / ("beat.alive" if name == "beat" else "worker.alive")

@@ -9,7 +9,6 @@ import fcntl
 import logging
 import os
 import secrets
-import socket
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
@@ -253,21 +252,6 @@ def is_alive(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-def free_port(preferred: int | None = None) -> int:
-    """A port on 127.0.0.1 that nobody listens on: the preferred one, or any other when it is taken or not allowed."""
-    for port in (preferred, 0):
-        if port is None:
-            continue
-        with socket.socket() as probe:
-            # As servers do it: connections of a server that has just ended do not hold its port.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError, OverflowError):
-                probe.bind(("127.0.0.1", port))
-                probe.listen(1)
-                return int(probe.getsockname()[1])
-    raise EmbeddedStoreError("127.0.0.1 has no free port; close programs that listen or hold connections")
 
 
 def replace_file(path: Path, content: bytes) -> None:

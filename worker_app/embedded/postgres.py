@@ -14,7 +14,8 @@ import psutil
 
 from worker_app.embedded import account as accounts
 from worker_app.embedded import binaries, cluster, place, postmaster, process
-from worker_app.embedded.folder import POLL_SECONDS, STOP_SECONDS, EmbeddedStoreError, free_port, is_alive
+from worker_app.embedded.folder import POLL_SECONDS, STOP_SECONDS, EmbeddedStoreError, is_alive
+from worker_app.embedded.ports import free_port
 
 logger = logging.getLogger(__name__)
 

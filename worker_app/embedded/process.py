@@ -117,6 +117,17 @@ def working_in(folder: Path, names: Collection[str]) -> list[psutil.Process]:
     return found
 
 
+def listens(process: psutil.Process, port: int) -> bool:
+    """Whether the process itself, or a child of it, listens on a TCP port: an answer from there may be another program's."""
+    with contextlib.suppress(psutil.Error):
+        return any(
+            connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+            for member in (process, *process.children(recursive=True))
+            for connection in member.net_connections("tcp")
+        )
+    return False
+
+
 def last_lines(log: Path, *, since_bytes: int = 0, count: int = 12) -> str:
     """The end of a log, looking only at what was written after its first `since_bytes`."""
     if not log.exists():

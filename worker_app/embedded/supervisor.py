@@ -75,7 +75,7 @@ class Supervisor:
         self._record()
         deadline = time.monotonic() + READY_SECONDS
         waiting = list(self._running.values())
-        while waiting := [item for item in waiting if not item.role.is_ready()]:
+        while waiting := [item for item in waiting if not self._is_ready(item)]:
             for item in waiting:
                 if not is_alive(item.child) or time.monotonic() >= deadline:
                     log = self._log(item.role)
@@ -121,6 +121,11 @@ class Supervisor:
             # Interrupted before it adopted what a killed `up` left, it must not forget that either.
             clear_leftovers(self._folder, keep_stores=False)
             self._folder.clear_state()
+
+    @staticmethod
+    def _is_ready(item: _Running) -> bool:
+        port = item.role.port
+        return (port is None or process.listens(item.child, port)) and item.role.is_ready()
 
     def _end_if_stuck(self, item: _Running) -> None:
         """Kill a role that runs and shows no sign of life: it is started again, and another takes its work over."""

@@ -23,10 +23,10 @@ from worker_app.embedded.folder import (
     POLL_SECONDS,
     STOP_SECONDS,
     EmbeddedStoreError,
-    free_port,
     is_alive,
     replace_file,
 )
+from worker_app.embedded.ports import free_port
 
 logger = logging.getLogger(__name__)
 

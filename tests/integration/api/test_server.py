@@ -18,7 +18,7 @@ import pytest
 from tests import seed
 from tests.integration.api.visitors import TOKEN
 from tests.processes import wait_for
-from worker_app.embedded.folder import free_port
+from worker_app.embedded.ports import free_port
 from worker_app.embedded.stores import StoreAddresses
 from worker_app.store.postgres import Postgres
 

@@ -1,7 +1,6 @@
 import json
 import logging
 import os
-import socket
 import stat
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from worker_app.embedded.folder import (
     Folder,
     ProcessRecord,
     State,
-    free_port,
     stop_leftovers,
 )
 
@@ -288,18 +286,3 @@ def test_stop_leftovers_passes_over_what_has_ended(python: StartPython) -> None:
     recorded = record(ended.pid)
     ended.communicate(timeout=10)
     assert stop_leftovers(state(recorded)) == ()
-
-
-def test_free_port_is_the_preferred_one_when_nobody_listens() -> None:
-    port = free_port()
-    assert free_port(port) == port
-
-
-def test_free_port_is_another_when_the_preferred_is_taken() -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        taken = listener.getsockname()[1]
-        port = free_port(taken)
-    assert port != taken
-    assert port > 0

@@ -12,7 +12,7 @@ from sqlalchemy.engine import make_url
 
 from tests.integration.migrate.waits import session
 from tests.processes import DEV_HOPS, Service, wait_for
-from worker_app.embedded.folder import free_port
+from worker_app.embedded.ports import free_port
 from worker_app.migrate.postgres import migrate_postgres
 
 pytestmark = pytest.mark.integration

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.processes import DEV_HOPS, Service, wait_for
-from worker_app.embedded.folder import free_port
+from worker_app.embedded.ports import free_port
 
 pytestmark = pytest.mark.integration
 

@@ -23,7 +23,7 @@ from tests.processes import DEV_HOPS, Service, wait_for
 from tests.repositories import generate
 from tests.seed import column, manual_run, seed
 from worker_app import queue_depth
-from worker_app.embedded.folder import free_port
+from worker_app.embedded.ports import free_port
 from worker_app.fleets import BUILT_IN
 from worker_app.queue_depth import FleetDepth
 from worker_app.store.postgres import Postgres

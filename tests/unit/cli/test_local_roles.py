@@ -1,3 +1,4 @@
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from worker_app import key_ring
 from worker_app.cli import local_roles
 from worker_app.embedded.folder import Folder, Secrets
+from worker_app.embedded.ports import Ports
 
 OURS = key_ring.generate()
 
@@ -14,7 +16,8 @@ def environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, d
     """The environment of each role of an `up` in a shell that names a key ring of its own."""
     monkeypatch.setenv("CREDENTIAL_KEYS", key_ring.generate())
     public = {"DATABASE_URL": "postgresql://u@h/n", "REDIS_URL": "redis://h/0", "CREDENTIAL_KEYS": OURS}
-    found = local_roles.roles_of(Folder(tmp_path), public, Secrets(credential_keys=OURS), 8000, 5555)
+    with contextlib.closing(Ports()) as ports:
+        found = local_roles.roles_of(Folder(tmp_path), public, Secrets(credential_keys=OURS), ports, 8000, 5555)
     return {role.name: dict(role.environment) for role in found}
 
 
