@@ -18,7 +18,7 @@ BLANK = "about:blank"
 PREFIX = "urn:dev-hops:"
 DETAILS = {  # what werkzeug says of these speaks to a browser, or of our code
     400: "the request cannot be read: its body has to be valid JSON",
-    404: "there is nothing at {path}; GET /openapi.json lists what there is",
+    404: "there is nothing at {path}; ids are given whole here, and GET /openapi.json lists what there is",
     405: "{path} does not take {method}",
     413: "the body is larger than {limit} bytes; send less",
     415: "the body is not JSON; send it with Content-Type: application/json",

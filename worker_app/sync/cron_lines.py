@@ -27,8 +27,12 @@ MACROS = {
 }
 NAMES = ("minute", "hour", "day of month", "month", "day of week")
 RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+LENGTH = 200  # characters of a line: a list of every minute has 169
+MACRO_NAMES = "@yearly, @monthly, @weekly, @daily, @hourly"
 DRAWN = ((0, 59), (0, 23), (1, 28), (1, 12), (0, 6))  # what a bare H is drawn from: days that every month has
+CYCLES = {0: 60, 1: 24, 3: 12, 4: 7}  # field -> values after which it begins again; months differ in their days
 H = re.compile(r"H(?:\((?P<low>\d{1,2})-(?P<high>\d{1,2})\))?(?:/(?P<step>\d{1,2}))?")
+STEP = re.compile(r"/(\d{1,9})(?!\d)")
 DAYS_OF_MONTH = {2: 28, 4: 30, 6: 30, 9: 30, 11: 30}  # fewer than 31, in every year
 FALLBACK_DAYS = ("* * 1", "1 * *", "1 1 *")  # a week, a month, a year apart
 
@@ -38,7 +42,16 @@ def expand(source: str, job_id: UUID) -> str:
 
     Raises UsageError that names the line, the field, its value and the remedy.
     """
+    if len(source) > LENGTH:
+        raise errors.UsageError(
+            f"cron is {source[:40]!r}…, {len(source)} characters long: it takes up to {LENGTH}; write a range or a step, or use "
+            "several schedules"
+        )
     fields = MACROS.get(source.strip().lower(), source).split()
+    if source.strip().startswith("@") and len(fields) != len(NAMES):
+        raise errors.UsageError(
+            f"cron is {source!r}: there is no such macro; there is {MACRO_NAMES}, or give five fields"
+        )
     if len(fields) != len(NAMES):
         raise errors.UsageError(
             f"cron is {source!r}: it has {len(fields)} fields; give minute hour day month weekday, or @daily"
@@ -57,11 +70,13 @@ def _plain(source: str, index: int, field: str, job_id: UUID) -> str:
     """One field with each `H` drawn; raises UsageError for a field that does not stand on its own."""
     if cron.RANDOM.search(field):
         raise _wrong(source, index, field, "R would be drawn anew at every look; H is drawn once and stays")
+    low, high = RANGES[index]
+    if any(int(step) > high - low + 1 for step in STEP.findall(field)):
+        raise _wrong(source, index, field, f"a step above {high - low + 1} never comes; name the one value instead")
     plain = ",".join(_drawn(source, index, field, part, job_id) for part in field.split(","))
     try:
         cron.read(" ".join(plain if at == index else "*" for at in range(len(NAMES))))
     except errors.UsageError:
-        low, high = RANGES[index]
         remedy = f"it takes {low} to {high}, a list like {low},{low + 2}, a range like {low}-{low + 4}, a step like */2, or H"
         raise _wrong(source, index, field, remedy) from None
     return plain
@@ -80,7 +95,11 @@ def _drawn(source: str, index: int, field: str, part: str, job_id: UUID) -> str:
         raise _wrong(source, index, field, f"H takes (low-high) within {low} and {high}, and a step above 0")
     size = last - first + 1
     digest = hashlib.sha256(f"{job_id}{NAMES[index]}".encode()).digest()
-    value = first + int.from_bytes(digest[:8], "big") % min(step or size, size)
+    spread = min(step or size, size)
+    # A step that does not divide its cycle leaves a rest: begun within that, its last value and the first of the next cycle
+    # would lie closer than the step, and the same line would be right for one job and too frequent for another.
+    rest = size % spread if size == CYCLES.get(index) else 0
+    value = first + rest + int.from_bytes(digest[:8], "big") % (spread - rest)
     return f"{value}-{last}/{step}" if step and value + step <= last else str(value)
 
 

@@ -52,10 +52,13 @@ class Bounds:
 
 
 def complete(found: Sequence[Finding], fleet: Fleet) -> list[Finding]:
-    """The findings, with what the way out of them depends on and with a Redis that is away; each once."""
-    every = list(found)
-    if any(item.code in NEEDS_RESCUE for item in found):
-        every += triggers(fleet)
+    """The findings, with what the way out of them depends on and with a Redis that is away; each once.
+
+    Where the decisive one waits for a rescue, what keeps rescues from coming decides.
+    """
+    hindered = triggers(fleet) if any(item.code in NEEDS_RESCUE for item in found) else []
+    is_decisive = bool(found) and found[0].code in NEEDS_RESCUE
+    every = [*hindered, *found] if is_decisive else [*found, *hindered]
     if fleet.away is not None:
         every.append(redis_away(fleet))
     return list(dict.fromkeys(every))

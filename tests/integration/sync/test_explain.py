@@ -381,7 +381,7 @@ def test_lease_over_of_a_run_that_no_rescue_can_reach(
     run_id = manual_run(postgres, made)
     execute(postgres, "UPDATE sync_runs SET state = 'planning', lease_until = now() - interval '1 s'")
     redis_client.delete("dev-hops/beat")
-    assert codes(ask(run_id)) == ["lease_over", "deadline", "no_beat"]
+    assert codes(ask(run_id)) == ["no_beat", "lease_over", "deadline"]
 
 
 def test_running(postgres: Postgres, made: Seed, ask: Ask) -> None:
@@ -587,4 +587,4 @@ def test_queued_batch(postgres: Postgres, made: Seed, ask: Ask, relay: Relay, re
     assert codes(ask(batch_id)) == ["no_consumer", "in_queue"]
     assert codes(ask(run_id))[:2] == ["no_consumer", "running"]
     redis_client.delete("sync.git")
-    assert codes(ask(batch_id))[0] == "lost_message"
+    assert codes(ask(batch_id))[:2] == ["no_consumer", "lost_message"]  # of queue scheduler: no rescue comes

@@ -1,7 +1,7 @@
 import random
 import re
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 from uuid import UUID
 
 import pytest
@@ -51,6 +51,49 @@ def test_h_spreads_jobs_and_is_stable() -> None:
     assert cron_lines.expand("H/15 H(2-5) * * *", JOB) == cron_lines.expand("H/15 H(2-5) * * *", JOB)
 
 
+@pytest.mark.parametrize(
+    ("typed", "plain"),
+    [
+        ("H H H H H", "7 17 4 6 4"),  # sha256 of the job's id and the field's name, its first 8 bytes modulo the range
+        ("H/15 H(2-5) * * *", "7-59/15 3 * * *"),
+        ("H/60 * * * *", "7 * * * *"),
+        ("H(10-20)/4,0 * * * *", "13-20/4,0 * * * *"),
+    ],
+)
+def test_h_is_the_same_for_a_job_in_every_process_and_release(typed: str, plain: str) -> None:
+    assert cron_lines.expand(typed, JOB) == plain
+
+
+def test_h_with_a_step_is_right_or_too_frequent_for_every_job_alike() -> None:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    for step, number in product(range(5, 60), range(30)):
+        plain = cron_lines.expand(f"H/{step} * * * *", UUID(int=number))
+        cron_lines.check_distance(plain, "UTC", now, step * 60)
+        with pytest.raises(errors.UsageError, match="s apart"):
+            cron_lines.check_distance(plain, "UTC", now, 3601)
+    assert len({cron_lines.expand("H/7 * * * *", UUID(int=number)) for number in range(40)}) == 3  # begins at 4, 5 or 6
+
+
+def test_line_that_no_table_can_show_is_refused() -> None:
+    assert cron_lines.expand(",".join(map(str, range(0, 60, 5))) + " * * * *", JOB)
+    with pytest.raises(errors.UsageError, match=r"^cron is '0,0,0,.*'…, 4009 characters long: it takes up to 200"):
+        cron_lines.expand("0," * 2000 + "0 * * * *", JOB)
+
+
+@pytest.mark.parametrize("macro", ["@reboot", "@every 5m", "@", "@dailyy"])
+def test_macro_that_there_is_none_of_is_told_which_there_are(macro: str) -> None:
+    with pytest.raises(
+        errors.UsageError, match=r"there is no such macro; there is @yearly, @monthly, @weekly, @daily, @hourly"
+    ):
+        cron_lines.expand(macro, JOB)
+
+
+@pytest.mark.parametrize("field", ["*/90", "H/61", "0-59/61", "5,*/999999999"])
+def test_step_that_never_comes_is_refused(field: str) -> None:
+    with pytest.raises(errors.UsageError, match=r"minute is .*: a step above 60 never comes"):
+        cron_lines.expand(f"{field} * * * *", JOB)
+
+
 def test_h_with_a_step_covers_the_field() -> None:
     minutes = cron.read(cron_lines.expand("H/15 * * * *", JOB)).minutes
     assert minutes == tuple(minutes[0] + 15 * number for number in range(4))
@@ -74,7 +117,7 @@ def test_macro_becomes_five_fields() -> None:
     [
         ("* * * *", "4 fields"),
         ("* * * * * *", "6 fields"),
-        ("@never", "1 fields"),
+        ("@never", "there is no such macro"),
         ("", "0 fields"),
         ("99 * * * *", "minute is '99': it takes 0 to 59"),
         ("0 24 * * *", "hour is '24': it takes 0 to 23"),
