@@ -24,6 +24,12 @@ DEFAULTS = {  # what suits one machine; the environment may say otherwise
     "WORKER_SILENT_SECONDS": "60",
     "SCHEMA_WAIT_SECONDS": "10",
 }
+RECKONED = (  # what explains a fleet reckons as the fleet does
+    *(name for name in DEFAULTS if name != "LOG_FORMAT"),
+    "SYNC_CONCURRENCY_PER_PROVIDER",
+    "OUTBOX_MAX_DEPTH",
+    "VISIBILITY_TIMEOUT_SECONDS",
+)
 NO_KEYS = {"CREDENTIAL_KEYS": ""}  # of roles that call no provider
 BUILT_IN_FLEETS = {"DEV_HOPS_FLEETS": "", "DEV_HOPS_FLEET": ""}  # a map of the environment is of other machines
 FLEETS = (
@@ -53,7 +59,7 @@ def public_environment(
         "GIT_ALLOW_FILE": "true",
         "GIT_MIRRORS_DIR": str(folder.path / "mirrors"),
         "DEV_HOPS_DIR": str(folder.path),
-        **{name: chosen[name] for name in DEFAULTS if name != "LOG_FORMAT"},  # what explains a fleet reckons as it does
+        **{name: chosen[name] for name in RECKONED if name in chosen},
     }
 
 
