@@ -14,7 +14,8 @@ from worker_app.cli.directory import org_option
 from worker_app.runtime import Runtime
 from worker_app.store import schedules, sources
 from worker_app.store.schedules import Schedule
-from worker_app.sync import orders
+from worker_app.sync import edits, orders
+from worker_app.sync.edits import Changes
 from worker_app.sync.orders import Outlook, Policies
 
 KINDS = ("sync", "metrics", "report")
@@ -205,6 +206,31 @@ def resume_schedule(schedule: str, as_json: bool) -> None:
     output.emit(found, as_json=as_json, show=output.sentence(text))
 
 
+@schedules_group.command("edit")
+@click.argument("schedule")
+@click.option("--cron", "cron_line", help="Another line; the schedule goes on with its next slot from now.")
+@click.option("--tz", help="Another IANA time zone for its line.")
+@click.option(
+    "--overlap", type=click.Choice(orders.OVERLAPS), help="What a slot does while the run before it is active."
+)
+@click.option("--catchup", type=click.Choice(orders.CATCHUPS), help="Which of the slots missed in an outage still run.")
+@click.option("--catchup-max", type=int, help="Most runs of one catch-up, 1 to 100; for --catchup all.")
+@click.option("--catchup-window", help="How far back missed slots are looked for: 10m to 7d.")
+@click.option("--jitter", "max_jitter_seconds", type=int, help="Most seconds by which a run may start later.")
+@output.json_option
+def edit_schedule(schedule: str, as_json: bool, catchup_window: str | None, **given: Any) -> None:
+    """Change what is named of SCHEDULE; the rest, its runs and its ledger stay. One that was set aside is tried again."""
+    changes = Changes(catchup_window=None if catchup_window is None else _window(catchup_window), **given)
+    if changes == Changes():
+        raise errors.UsageError("nothing is named to be changed: give --cron, --tz, --overlap, --catchup or --jitter")
+    with context.opened() as runtime:
+        least_seconds = runtime.settings.schedule_min_interval_seconds
+        found = orders.find(runtime.postgres, schedule)
+        edited = edits.edit(runtime.postgres, found, changes, least_seconds=least_seconds)
+    coming = f"its next slot is {output.cell(edited.next_run_at)}" if edited.enabled else "it is paused"
+    output.emit(edited, as_json=as_json, show=output.sentence(f"schedule {edited.id} is changed; {coming}"))
+
+
 @schedules_group.command("remove")
 @click.argument("schedule")
 @output.json_option
@@ -284,7 +310,8 @@ def _state(item: Schedule, now: datetime) -> str:
         )
         return (
             f"set aside after {item.fault_count} fault{'s' * (item.fault_count != 1)} in a row, {tried}: {item.fault}; "
-            f"mend it, then `dev-hops schedules resume {str(item.id)[:8]}`, or remove it and add it anew"
+            f"`dev-hops schedules edit {str(item.id)[:8]}` changes line and zone; what else was mended is tried by "
+            f"`dev-hops schedules resume {str(item.id)[:8]}`"
         )
     if item.next_run_at is not None and item.next_run_at <= now:
         return f"due since {output.cell(item.next_run_at)}"

@@ -264,6 +264,26 @@ def set_enabled(tx: Transaction, job_id: UUID, *, next_run_at: datetime | None) 
     )
 
 
+def rewrite(tx: Transaction, schedule: Schedule, *, cron_engine: int | None) -> None:
+    """Write line, zone, rules and next slot of a locked job as given; ends a quarantine. `cron_engine`: None as it is."""
+    tx.execute(
+        statement("rewrite_schedule"),
+        {
+            "id": schedule.id,
+            "cron_source": schedule.cron_source,
+            "cron": schedule.cron,
+            "tz": schedule.tz,
+            "next_run_at": schedule.next_run_at,
+            "cron_engine": cron_engine,
+            "overlap": schedule.overlap,
+            "catchup": schedule.catchup,
+            "catchup_max": schedule.catchup_max,
+            "catchup_window_seconds": schedule.catchup_window_seconds,
+            "max_jitter_seconds": schedule.max_jitter_seconds,
+        },
+    )
+
+
 def forgive(tx: Transaction, job_id: UUID) -> None:
     """End a quarantine; the job keeps its place, so the next tick serves what is due."""
     tx.execute(

@@ -86,7 +86,7 @@ def _stopped(facts: JobFacts) -> list[Finding]:
         text = "it is paused; no slot is served until somebody resumes it, and what was missed stays missed"
         found.append(Finding("paused", text, remedy=f"dev-hops schedules resume {short(schedule.id)}"))
     if schedule.fault is not None:
-        again = f"dev-hops schedules remove {short(schedule.id)}, and add it anew; or mend its row and resume it"
+        again = f"dev-hops schedules edit {short(schedule.id)} with another --cron or --tz where that is at fault, else remove it"
         counted = f"{plural(schedule.fault_count, 'try', 'tries')} in a row failed, the last with: {schedule.fault}"
         if schedule.quarantined_until is not None and _is_quarantined(facts):
             text = f"it is set aside until {moment(schedule.quarantined_until)}: {counted}"

@@ -162,7 +162,7 @@ def _new(
 
 def _add(postgres: Postgres, wanted: NewSchedule, least_seconds: int) -> Schedule:
     cron.check_zone(wanted.tz)
-    _check_policies(wanted)
+    check_policies(wanted)
     plain = cron_lines.expand(wanted.cron_source, wanted.id)
     first = cron_lines.check_distance(plain, wanted.tz, postgres.now(), least_seconds, wanted.cron_source)
     with postgres.transaction() as tx:
@@ -179,7 +179,8 @@ def _is_same(added: Schedule, wanted: NewSchedule) -> bool:
     return all(getattr(added, name) == getattr(wanted, name) for name in same)
 
 
-def _check_policies(wanted: NewSchedule) -> None:
+def check_policies(wanted: NewSchedule | Policies) -> None:
+    """Raises UsageError for rules that are out of bounds or say nothing together, naming the rule, its value and the remedy."""
     _one_of("overlap", wanted.overlap, OVERLAPS)
     _one_of("catchup", wanted.catchup, CATCHUPS)
     _within("catchup-max", wanted.catchup_max, 1, CATCHUP_MOST)

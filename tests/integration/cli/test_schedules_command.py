@@ -204,7 +204,7 @@ def test_show_of_a_schedule_with_a_fault_tells_reason_and_remedy(made: Seed, pos
         schedules.quarantine(tx, job_id, "no such zone")
     shown = text_of("show", str(job_id))
     assert re.search(
-        r"set aside after 1 fault in a row, tried again at .*Z: no such zone; mend it, then `dev-hops", shown
+        r"set aside after 1 fault in a row, tried again at .*Z: no such zone; `dev-hops schedules edit \S{8}`", shown
     )
     assert "none: time zone is 'Mars/Olympus'" in shown
     assert (json_of("show", str(job_id))["fault"], json_of("show", str(job_id))["next"]) == ("no such zone", [])
@@ -224,6 +224,28 @@ def test_next_shows_slots_on_both_clocks(made: Seed) -> None:
     added = json_of("add", "app", *DAILY)
     assert len(json_of("next", added["id"], "--count", "7")) == 7
     assert re.search(r"Z +\d{4}-\d\d-\d\dT06:30\+0[12]:00 Europe/Berlin", text_of("next", added["id"]))
+
+
+def test_edit_changes_what_is_named(made: Seed) -> None:
+    before = json_of("add", "app", *DAILY)
+    after = json_of(
+        "edit", before["id"][:8], "--overlap", "allow", "--catchup", "all", "--catchup-max", "3", "--jitter", "60"
+    )
+    changed = {"overlap": "allow", "catchup": "all", "catchup_max": 3, "max_jitter_seconds": 60}
+    assert after == {**before, **changed}
+    said = text_of("edit", "app", "--cron", "0 7 * * *", "--tz", "UTC", "--catchup-window", "36h")
+    assert re.fullmatch(r"schedule \S+ is changed; its next slot is \S+ 07:00:00Z\n", said)
+    assert json_of("show", "app")["catchup_window_seconds"] == 129_600
+
+
+def test_edit_of_nothing_and_to_what_cannot_be_is_refused(made: Seed) -> None:
+    before = json_of("add", "app", *DAILY)
+    assert "nothing is named to be changed: give --cron" in refusal("edit", "app")
+    assert "two slots" in refusal("edit", "app", "--cron", "* * * * *")
+    assert "--catchup-window is '9'" in refusal("edit", "app", "--catchup-window", "9")
+    assert "there is no schedule 'nothing'" in refusal("edit", "nothing", "--tz", "UTC")
+    shown = json_of("show", "app")
+    assert {name: shown[name] for name in before} == before
 
 
 def test_removed_schedule_is_gone(made: Seed, postgres: Postgres) -> None:
