@@ -68,6 +68,8 @@ def read(
     try:
         is_beat_there = bool(locks.exists(BEAT_KEY))
     except redis.RedisError as error:
+        if _address(locks) == _address(broker):  # asked again it would only let the person wait again
+            return Fleet(away=f"Redis does not answer ({type(error).__name__})")
         away = f"the Redis of the locks does not answer ({type(error).__name__})"
     try:
         workers, depths = queue_depth.workers(broker), {item.queue: item for item in queue_depth.depths(broker)}
@@ -86,6 +88,12 @@ def read(
     except (redis.RedisError, errors.StoreAway) as error:
         cause = error.__cause__ or error
         return Fleet(away=f"Redis does not answer ({type(cause).__name__})", is_beat_there=is_beat_there)
+
+
+def _address(client: redis.Redis) -> tuple[object, ...]:
+    """Which server a client asks."""
+    chosen = client.connection_pool.connection_kwargs
+    return tuple(chosen.get(name) for name in ("host", "port", "path"))
 
 
 def _search_queues(client: redis.Redis, wanted: Sequence[Wanted]) -> tuple[dict[UUID, int], frozenset[str]]:

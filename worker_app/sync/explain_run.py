@@ -129,13 +129,17 @@ def _progress(facts: RunFacts) -> Finding:
 
 
 def _grouped(facts: RunFacts, fleet: Fleet, bounds: Bounds) -> list[Finding]:
-    """The decisive finding of each open batch, those with the same code as one, the most frequent first."""
+    """The decisive finding of each open batch, those with the same code as one, the most frequent first.
+
+    Batches that wait for a place come last: the run's own others hold places, and what holds those up holds up these too.
+    """
     groups: dict[str, list[tuple[BatchFacts, Finding]]] = {}
     for item in facts.batches:
         every = firsts(item, facts.place, fleet, bounds, in_run=True)
         first = next(finding for finding in every if finding.code != "redis_away")  # the run says that itself
         groups.setdefault(first.code, []).append((item, first))
-    return [_group(code, members) for code, members in sorted(groups.items(), key=lambda pair: -len(pair[1]))]
+    ordered = sorted(groups.items(), key=lambda pair: (pair[0] in ("cap", "planned"), -len(pair[1])))
+    return [_group(code, members) for code, members in ordered]
 
 
 def _group(code: str, members: Sequence[tuple[BatchFacts, Finding]]) -> Finding:

@@ -19,7 +19,7 @@ from worker_app.store import explain as facts_of
 from worker_app.store import rescue as lost
 from worker_app.store.fence import Fence
 from worker_app.store.postgres import Postgres
-from worker_app.sync import dispatch, explain, orders, plan, promote, rescue
+from worker_app.sync import dispatch, explain, explain_fleet, orders, plan, promote, rescue
 from worker_app.sync.explain import Explanation
 from worker_app.sync.explain_findings import Bounds, Finding
 from worker_app.sync.outbox import Relay
@@ -302,6 +302,22 @@ def test_redis_away(postgres: Postgres, made: Seed) -> None:
     execute(postgres, "DELETE FROM task_outbox")
     assert codes(explain.explain(postgres, away, away, BOUNDS, str(run_id)))[:1] == ["published"]
     away.close()
+
+
+def test_redis_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    real = redis.Redis.execute_command
+
+    def counted(client: redis.Redis, *command: object, **options: object) -> object:
+        asked.append(command[0])
+        return real(client, *command, **options)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(redis.Redis, "execute_command", counted)
+    locks, broker = (client_of(f"redis://127.0.0.1:1/{number}", connections=1) for number in (0, 1))
+    assert explain_fleet.read(broker, locks, [], None).away == "Redis does not answer (ConnectionError)"
+    assert asked == ["EXISTS"]
+    locks.close()
+    broker.close()
 
 
 def test_in_queue_and_no_consumer(

@@ -236,6 +236,15 @@ def test_open_batches_are_grouped_by_reason_with_one_example_each() -> None:
     assert found[2].text == "0 of 4 batches are over (1 planned, 3 deferred)"
 
 
+def test_what_holds_up_batches_that_hold_places_comes_before_those_that_wait_for_one() -> None:
+    closed = {"gate": "github of acme on github.com", "reason": "window"}
+    held = batch(id=UUID(int=1), state="deferred", not_before=NOW + MINUTE, defer_reason=closed)
+    waiting = tuple(batch(id=UUID(int=number), state="planned") for number in range(2, 6))
+    full = Place("git", released=8, deferred=8, holders=((RUN_ID, 8),))
+    found = of_run(run(state="running", batches=(*waiting, held), place=full))
+    assert codes(found)[:2] == ["gate", "cap"]
+
+
 def test_run_that_moves_says_so_first() -> None:
     moving = batch(state="running", lease_until=NOW + MINUTE)
     found = of_run(run(state="running", batches=(batch(state="planned"), moving)))
