@@ -26,7 +26,7 @@ PREFIX = "worker_app.tasks."
 def dispatch_scheduled_syncs(*, epoch: int = 0) -> None:
     """Serve every due slot. `epoch` is the beat's; one that has lost its lock is not heard. 0: sent by a person."""
     current = runtime.current()
-    if 0 < epoch < fence.current_epoch(current.locks, "beat"):
+    if epoch and fence.is_overtaken(current.locks, "beat", epoch):
         telemetry.BEAT_STALE_TICKS.inc()
         return
     telemetry.CLOCK_SKEW.set(time.time() - current.postgres.now().timestamp())

@@ -117,4 +117,8 @@ def main() -> None:
         sys.exit(context.EXIT_FAILED)
     except errors.DevHopsError as error:
         note(f"Error: {secret.redacted(str(error))}")
+        if isinstance(error, errors.StoreAway):
+            note(
+                "look whether the store runs and whether its address is right: `dev-hops doctor` asks each; nothing was lost"
+            )
         sys.exit(context.exit_code(error))

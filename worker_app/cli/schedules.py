@@ -135,12 +135,11 @@ def _add(runtime: Runtime, given: Mapping[str, Any], policies: Policies) -> Sche
     if source is not None:
         return orders.add_sync(runtime.postgres, source, **when)
     if given["kind"] == "sync":
+        added = orders.add_provider_sync(runtime.postgres, org, given["provider"], **when)
         with runtime.postgres.transaction() as tx:
             if not sources.sources(tx, org.id, given["provider"]):
-                output.note(
-                    f"{org.name} has no source of {given['provider']} yet: the schedule serves those that you add"
-                )
-        return orders.add_provider_sync(runtime.postgres, org, given["provider"], **when)
+                output.note(f"{org.name} has no source of {added.provider} yet: the schedule serves those that you add")
+        return added
     if given["kind"] == "metrics":
         return orders.add_metrics(runtime.postgres, org, **when)
     period_days = PERIOD_DAYS if given["period_days"] is None else given["period_days"]

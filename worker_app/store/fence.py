@@ -39,20 +39,30 @@ class Fence:
     def hold(self) -> bool:
         """Take or renew the lock; whether this process may act until the next call."""
         asked_at, ttl_ms = time.monotonic(), int(self._ttl_seconds * 1000)
+        self._held_until = 0.0
         try:
-            if self.epoch and self._client.eval(RENEW, 1, self._key, self._owner, ttl_ms):
+            if self._renew(ttl_ms) or self._take(ttl_ms):
                 self._held_until = asked_at + self._ttl_seconds - MARGIN_SECONDS
-            elif self._client.set(self._key, self._owner, nx=True, px=ttl_ms):
-                self.epoch = int(self._client.incr(self._epoch_key))
-                self._held_until = asked_at + self._ttl_seconds - MARGIN_SECONDS
-                log.info("fence.taken", lock=self._key, epoch=self.epoch)
-            elif self.epoch:
-                log.warning("fence.lost", lock=self._key, epoch=self.epoch)
-                self.epoch = 0
-                self._held_until = 0.0
         except redis.RedisError as error:
             log.warning("fence.redis_away", lock=self._key, error=type(error).__name__)
         return self.is_held()
+
+    def _renew(self, ttl_ms: int) -> bool:
+        """Push the end of our lock out; a number whose lock is gone is forgotten, since others may have counted on."""
+        if not self.epoch:
+            return False
+        if self._client.eval(RENEW, 1, self._key, self._owner, ttl_ms):
+            return True
+        log.warning("fence.lost", lock=self._key, epoch=self.epoch)
+        self.epoch = 0
+        return False
+
+    def _take(self, ttl_ms: int) -> bool:
+        if not self._client.set(self._key, self._owner, nx=True, px=ttl_ms):
+            return False
+        self.epoch = int(self._client.incr(self._epoch_key))
+        log.info("fence.taken", lock=self._key, epoch=self.epoch)
+        return True
 
     def is_held(self) -> bool:
         """Whether the lock is still ours, by the local monotonic clock alone."""
@@ -73,7 +83,16 @@ def is_taken(client: redis.Redis, name: str) -> bool:
     return bool(client.exists(f"dev-hops/{name}"))
 
 
+def is_overtaken(client: redis.Redis, name: str, epoch: int) -> bool:
+    """Whether the lock has had a holder after number `epoch`. A Redis that is away knows of none."""
+    try:
+        return epoch < current_epoch(client, name)
+    except redis.RedisError as error:
+        log.warning("fence.redis_away", lock=f"dev-hops/{name}", error=type(error).__name__)
+        return False
+
+
 def current_epoch(client: redis.Redis, name: str) -> int:
-    """The number of the lock's newest holder, 0 before the first."""
+    """The number of the lock's newest holder, 0 before the first. Raises redis-py's errors."""
     value = client.get(f"dev-hops/{name}/epoch")
     return int(value) if isinstance(value, bytes | str) else 0

@@ -26,6 +26,7 @@ BUDGET_SECONDS = 20.0  # a tick goes on claiming for this long
 LOOKS_AGAIN = 5  # at what others hold: an edit of a moment must not cost a slot the time to the next tick
 LOOK_SECONDS = 0.2
 DECIDE_SECONDS = 1.0  # one batch decides for this long; what is decided is written, the rest stays due
+SLOTS_AT_ONCE = 2000  # so does one with this many: 200 jobs that catch up on 100 slots each may outlast a statement
 FRESH_SECONDS = 600  # catch-up `none`: an older slot is history
 
 log = structlog.get_logger(__name__)
@@ -88,26 +89,28 @@ def _claim_and_mint(postgres: Postgres, dispatcher: str, batch: int, done: Tick)
         if now is None:
             return False
         decisions, faults = _decide(due, now)
+        decided = len(decisions) + len(faults)
         faults += _write(tx, decisions, dispatcher, done)
         for job_id, fault in faults:
             schedules.quarantine(tx, job_id, fault)
     for job_id, fault in faults:
         log.error("schedule.quarantined", job_id=str(job_id), fault=fault)
-    done.due += len(due)
+    done.due += decided
     done.quarantined += len(faults)
     return True
 
 
 def _decide(due: Sequence[DueJob], now: datetime) -> tuple[list[Decision], list[tuple[UUID, str]]]:
-    """Decide about as many jobs as the time allows, one at least. Also the jobs that cannot be decided, with the reason."""
+    """Decide about as many jobs as time and one write allow, one at least. Also those that cannot be decided, with the reason."""
     decisions: list[Decision] = []
     faults: list[tuple[UUID, str]] = []
-    deadline = time.monotonic() + DECIDE_SECONDS
+    slots, deadline = 0, time.monotonic() + DECIDE_SECONDS
     for job in due:
-        if decisions and time.monotonic() > deadline:
+        if decisions and (slots >= SLOTS_AT_ONCE or time.monotonic() > deadline):
             break
         try:
             decisions.append(decide(job, now))
+            slots += len(decisions[-1].slots)
         except Exception as error:  # noqa: BLE001 - pure code over one row: whatever it raises is this row's fault
             faults.append((job.id, str(error) if isinstance(error, errors.DevHopsError) else repr(error)))
     return decisions, faults
@@ -140,8 +143,7 @@ def decide(job: DueJob, now: datetime) -> Decision:
 
     Raises UsageError, ValueError or LookupError for a line or a zone that does not parse.
     """
-    cron.check_zone(job.tz)
-    next_at = cron.next_after(job.cron, job.tz, now)
+    next_at = _next_at(job, now)
     oldest = now - job.catchup_window
     due = _due(job, max(job.next_run_at, oldest), now, next_at)
     if due and job.catchup == "all":
@@ -169,6 +171,15 @@ def decide(job: DueJob, now: datetime) -> Decision:
         ),
         next_at,
     )
+
+
+def _next_at(job: DueJob, now: datetime) -> datetime:
+    """The job's first slot after now. Raises UsageError for one that is not later: every claim would find the job due again."""
+    cron.check_zone(job.tz)
+    next_at = cron.next_after(job.cron, job.tz, now)
+    if next_at <= now:
+        raise errors.UsageError(f"cron is {job.cron!r}: its next slot is {jobs.instant_text(next_at)}, which is over")
+    return next_at
 
 
 def _due(job: DueJob, first: datetime, now: datetime, next_at: datetime) -> list[datetime]:

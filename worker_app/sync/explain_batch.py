@@ -43,7 +43,8 @@ def batch_waits(facts: BatchFacts) -> Waiting | None:
     if facts.state not in ("queued", "deferred") or is_early:
         return None
     wanted = Wanted(facts.id, "run_sync_batch", facts.queue, facts.wakes)
-    return Waiting(wanted, facts.now, facts.armed_at, facts.owed)
+    waits_since = max(facts.armed_at, facts.not_before or facts.armed_at)  # as rescue counts
+    return Waiting(wanted, facts.now, waits_since, facts.owed)
 
 
 def firsts(

@@ -229,6 +229,9 @@ def test_walk_that_was_lost_begins_anew(postgres: Postgres, tmp_path: Path) -> N
     lost = Interrupting(git_reader(tmp_path), 1, errors.WalkLost("the tips are gone"))
     assert work(postgres, batch_id, lost) == "retried"
     assert column(postgres, "SELECT walk IS NULL AND cursor IS NULL FROM sync_batches") == [True]
+    owed = "SELECT m.dedupe FROM task_outbox m JOIN sync_batches b ON m.available_at = b.not_before "
+    owed += "WHERE m.available_at - now() BETWEEN interval '5 seconds' AND interval '15 seconds'"
+    assert column(postgres, owed) == [f"batch/{batch_id}/2"]  # it comes again after its back-off, not before
 
 
 def test_source_that_cannot_be_read_fails_its_run_and_says_why(postgres: Postgres, tmp_path: Path) -> None:

@@ -134,12 +134,15 @@ def test_relays_that_work_at_once_publish_each_message_once(postgres: Postgres) 
 def test_claim_of_messages_is_for_one_relay_at_a_time(postgres: Postgres) -> None:
     due_jobs(postgres, seed(postgres), 30)
     dispatch.tick(postgres, "test")
-    with postgres.transaction() as tx:
-        first = outbox.exchange(tx, uuid4(), [])
-    with postgres.transaction() as tx:
-        second = outbox.exchange(tx, uuid4(), [])
+    with postgres.transaction() as one, postgres.transaction() as other:
+        first = outbox.exchange(one, uuid4(), [])
+        other.execute(text("SET LOCAL lock_timeout = '2s'"))  # a lock that does not exclude itself would wait
+        second = outbox.exchange(other, uuid4(), [])
     assert (len(first), len(second)) == (25, 5)
+    assert not {message.id for message in first} & {message.id for message in second}
     assert all(message.age_seconds >= 0 for message in first)
+    claimed = "SELECT count(*) FROM task_outbox WHERE claimed_until - now() BETWEEN interval '20 s' AND interval '30 s'"
+    assert column(postgres, claimed) == [30]  # a relay that was killed is followed after half a minute
 
 
 @pytest.mark.timeout(60)

@@ -55,6 +55,26 @@ def test_redis_emptied_between_a_publish_and_its_receipt_loses_no_message(
     assert len(sent) == 2
 
 
+@pytest.mark.parametrize("table", ["sync_runs", "schedule_occurrences", "task_outbox"])
+def test_t21_slot_has_its_run_its_ledger_row_and_its_message_or_none_of_them(postgres: Postgres, table: str) -> None:
+    schedule(postgres, seed(postgres))
+    execute(
+        postgres,
+        "CREATE FUNCTION break_off() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken off'; END $$; "
+        f"CREATE TRIGGER break_off BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION break_off()",
+    )
+    assert dispatch.tick(postgres, "test").quarantined == 1
+    rows = [f"(SELECT count(*) FROM {name})" for name in ("sync_runs", "schedule_occurrences", "task_outbox")]
+    assert column(postgres, f"SELECT {' + '.join(rows)}") == [0]
+    execute(postgres, f"DROP TRIGGER break_off ON {table}; UPDATE scheduled_jobs SET quarantined_until = NULL")
+    assert dispatch.tick(postgres, "test").minted == 1
+    together = (
+        "SELECT count(*) FROM sync_runs r JOIN schedule_occurrences o ON o.run_id = r.id AND o.outcome = 'minted' "
+    )
+    together += "JOIN task_outbox m ON m.dedupe = 'run/' || r.id || '/dispatch/1'"
+    assert column(postgres, together) == [1]
+
+
 def test_redis_emptied_before_the_first_sweep_loses_no_message(postgres: Postgres, redis_client: redis.Redis) -> None:
     manual_run(postgres, seed(postgres))
     execute(postgres, "DELETE FROM task_outbox")

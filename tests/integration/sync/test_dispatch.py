@@ -3,7 +3,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.seed import Seed, column, execute, schedule, seed
+from tests.seed import Seed, column, due_jobs, execute, schedule, seed
+from tests.virtual_clock import VirtualClock
 from worker_app import errors, jobs
 from worker_app.store import schedules
 from worker_app.store.postgres import Postgres
@@ -30,22 +31,30 @@ def test_second_tick_at_once_finds_nothing(postgres: Postgres) -> None:
 
 
 def test_many_ticks_at_once_mint_each_due_job_once(postgres: Postgres) -> None:
-    made = seed(postgres)
+    made, new = seed(postgres), seed(postgres, "new")
     for _ in range(60):
         schedule(postgres, made)
-    met, minted = threading.Barrier(4), []
+    met, minted = threading.Barrier(9), list[int]()
 
     def work() -> None:
         met.wait(10)
         minted.append(dispatch.tick(postgres, "test", batch=7).minted)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
+    def order() -> None:
+        met.wait(10)
+        schedule(postgres, new)
+
+    beats_by_workers = 2 * 4
+    threads = [threading.Thread(target=act) for act in [work] * beats_by_workers + [order]]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=20)
-    assert sum(minted) == 60
-    assert column(postgres, "SELECT count(*) FROM sync_runs") == [60]
+    assert len(minted) == beats_by_workers
+    assert sum(minted) + dispatch.tick(postgres, "last").minted == 61
+    assert column(postgres, "SELECT count(*) FROM sync_runs GROUP BY job_id, scheduled_for") == [1] * 61
+    assert column(postgres, "SELECT count(*) FROM schedule_occurrences WHERE outcome = 'minted'") == [61]
+    assert column(postgres, "SELECT count(DISTINCT kwargs) FROM task_outbox") == [61]
 
 
 def test_slot_set_back_by_hand_is_repeated_and_makes_no_second_run(postgres: Postgres) -> None:
@@ -79,18 +88,39 @@ def test_slot_that_meets_an_active_run_follows_the_overlap_policy(
     assert column(postgres, "SELECT outcome FROM schedule_occurrences") == [outcome]
 
 
-@pytest.mark.parametrize(("field", "value"), [("cron", "nonsense"), ("tz", "Mars/Olympus")])
-def test_one_bad_job_harms_no_other(postgres: Postgres, field: str, value: str) -> None:
-    made = seed(postgres)
-    bad, *_ = [schedule(postgres, made) for _ in range(20)]
-    execute(postgres, f"UPDATE scheduled_jobs SET {field} = :value WHERE id = :id", value=value, id=bad)
+# not the first of its claim: were that one set aside in its place, nobody could tell
+UNKNOWN_ORG = (
+    "ALTER TABLE scheduled_jobs DROP CONSTRAINT scheduled_jobs_org_id_fkey; "
+    "UPDATE scheduled_jobs SET org_id = id, next_run_at = date_trunc('hour', now())"
+)
+
+
+@pytest.mark.parametrize(
+    ("harm", "fault"),
+    [
+        ("UPDATE scheduled_jobs SET cron = 'nonsense'", "cron is 'nonsense'"),
+        ("UPDATE scheduled_jobs SET tz = 'Mars/Olympus'", "time zone is 'Mars/Olympus'"),
+        (UNKNOWN_ORG, "violates foreign key constraint"),
+    ],
+    ids=["cron", "zone", "foreign key"],
+)
+def test_one_bad_job_harms_no_other(postgres: Postgres, harm: str, fault: str) -> None:
+    clock = VirtualClock(postgres)
+    due_jobs(postgres, seed(postgres), 500)
+    (bad,) = column(postgres, "SELECT id FROM scheduled_jobs ORDER BY id OFFSET 123 LIMIT 1")
+    execute(postgres, f"{harm} WHERE id = :id", id=bad)
     done = dispatch.tick(postgres, "test")
-    assert (done.minted, done.quarantined) == (19, 1)
-    assert column(
-        postgres, "SELECT fault IS NOT NULL AND quarantined_until > now() FROM scheduled_jobs WHERE id = :id", id=bad
-    ) == [True]
+    assert (done.minted, done.quarantined) == (499, 1)
+    told = "SELECT fault FROM scheduled_jobs WHERE id = :id AND quarantined_until > now()"
+    (reason,) = column(postgres, told, id=bad)
+    assert fault in str(reason)
     assert dispatch.tick(postgres, "test") == dispatch.Tick()
-    assert column(postgres, "SELECT count(*) FROM sync_runs WHERE job_id = :id", id=bad) == [0]
+    execute(postgres, "UPDATE sync_runs SET state = 'failed', finished_at = now()")
+    clock.move(timedelta(hours=1))
+    later = dispatch.tick(postgres, "test")
+    assert (later.minted, later.quarantined) == (499, 1)
+    assert column(postgres, "SELECT count(*) FROM schedule_occurrences WHERE job_id = :id", id=bad) == [0]
+    assert column(postgres, "SELECT count(*) FROM sync_runs") == [2 * 499]
 
 
 def test_organisation_with_many_due_jobs_does_not_starve_a_small_one(postgres: Postgres) -> None:
@@ -133,9 +163,8 @@ def test_order_is_checked_before_it_is_written(postgres: Postgres) -> None:
 
 
 def test_row_that_postgres_refuses_is_set_aside_and_the_other_499_are_served(postgres: Postgres) -> None:
-    made = seed(postgres)
-    every = [schedule(postgres, made) for _ in range(500)]
-    bad = every[123]
+    due_jobs(postgres, seed(postgres), 500)
+    (bad,) = column(postgres, "SELECT id FROM scheduled_jobs ORDER BY id OFFSET 123 LIMIT 1")
     execute(postgres, f"ALTER TABLE sync_runs ADD CONSTRAINT refuses CHECK (job_id IS DISTINCT FROM '{bad}'::uuid)")
     done = dispatch.tick(postgres, "test")
     assert (done.minted, done.quarantined) == (499, 1)
@@ -157,6 +186,13 @@ def test_quarantine_grows_with_each_fault_and_ends_with_the_first_slot_that_is_s
         )
         execute(postgres, "UPDATE scheduled_jobs SET quarantined_until = now()")
     assert minutes == [5, 10, 20]
+    execute(postgres, "UPDATE scheduled_jobs SET fault_count = 300")
+    assert dispatch.tick(postgres, "test").quarantined == 1
+    assert column(
+        postgres, "SELECT quarantined_until - now() > interval '23 hours 59 minutes' FROM scheduled_jobs"
+    ) == [True]
+    assert column(postgres, "SELECT quarantined_until - now() <= interval '24 hours' FROM scheduled_jobs") == [True]
+    execute(postgres, "UPDATE scheduled_jobs SET quarantined_until = now()")
     execute(postgres, "UPDATE scheduled_jobs SET tz = 'UTC' WHERE id = :id", id=bad)
     assert dispatch.tick(postgres, "test").minted == 1
     assert column(postgres, "SELECT fault FROM scheduled_jobs WHERE fault_count = 0 AND quarantined_until IS NULL") == [

@@ -153,6 +153,7 @@ def test_paused_schedule_goes_on_with_its_next_slot(postgres: Postgres) -> None:
     assert resumed.enabled
     assert resumed.next_run_at is not None
     assert timedelta() < resumed.next_run_at - postgres.now() <= timedelta(minutes=5)
+    assert column(postgres, "SELECT revision FROM scheduled_jobs") == [3]  # each change counts
 
 
 def test_resume_of_a_schedule_that_is_not_paused_loses_no_due_slot(postgres: Postgres) -> None:

@@ -2,6 +2,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import redis
@@ -11,8 +12,10 @@ from tests.processes import wait_for
 from tests.seed import column, execute, manual_run, schedule, seed
 from worker_app import jobs, queue_depth, queues
 from worker_app.jobs import Message
+from worker_app.store import outbox
 from worker_app.store.postgres import Postgres
 from worker_app.sync import dispatch
+from worker_app.sync import outbox as relays
 from worker_app.sync.outbox import PublishError, Relay
 from worker_app.worker import publish
 
@@ -26,12 +29,14 @@ class Broker:
 
     def __init__(self, refuse_after: int = 1_000_000) -> None:
         self.taken: list[Message] = []
+        self.sizes: list[int] = []  # of the batches that it was given
         self.refuse_after = refuse_after
 
     def __call__(self, messages: Sequence[Message]) -> None:
         if len(self.taken) >= self.refuse_after:
             raise PublishError("away")
         self.taken += messages
+        self.sizes.append(len(messages))
 
 
 def owing(postgres: Postgres, count: int) -> None:
@@ -59,6 +64,7 @@ def test_everything_owed_is_published_once_and_forgotten(postgres: Postgres) -> 
     broker = Broker()
     assert relay_of(postgres, broker).drain() == 60
     assert len({message.dedupe for message in broker.taken}) == 60
+    assert broker.sizes == [25, 25, 10]  # what a kill doubles at most
     assert column(postgres, "SELECT count(*) FROM task_outbox") == [0]
 
 
@@ -85,6 +91,24 @@ def test_messages_that_another_relay_holds_are_left_alone_until_its_claim_ends(p
     assert relay_of(postgres, Broker()).drain() == 1
 
 
+def test_relay_that_was_too_slow_leaves_a_row_to_who_has_claimed_it_since(postgres: Postgres) -> None:
+    owing(postgres, 1)
+    slow, quick = uuid4(), uuid4()
+    with postgres.transaction() as tx:
+        (message,) = outbox.exchange(tx, slow, [])
+    execute(postgres, "UPDATE task_outbox SET claimed_until = now() - interval '1 second'")
+    with postgres.transaction() as tx:
+        assert [item.id for item in outbox.exchange(tx, quick, [])] == [message.id]
+    with postgres.transaction() as tx:
+        outbox.delete(tx, slow, [message.id])
+        outbox.release(tx, slow, [message.id])
+        assert outbox.exchange(tx, slow, [message.id]) == []
+    assert column(postgres, "SELECT claim_token FROM task_outbox WHERE claimed_until > now()") == [quick]
+    with postgres.transaction() as tx:
+        outbox.exchange(tx, quick, [message.id])
+    assert column(postgres, "SELECT count(*) FROM task_outbox") == [0]
+
+
 def test_message_waits_for_its_time_and_for_room_in_its_queue(postgres: Postgres) -> None:
     owing(postgres, 1)
     execute(postgres, "UPDATE task_outbox SET available_at = now() + interval '1 hour'")
@@ -103,6 +127,18 @@ def test_woken_relay_publishes_at_once(postgres: Postgres) -> None:
 
 
 def test_relay_goes_on_after_a_broker_that_was_away(postgres: Postgres) -> None:
+    broker = Broker(refuse_after=0)
+    owing(postgres, 3)
+    with started(relay_of(postgres, broker, pause=0.1)):
+        wait_for(lambda: column(postgres, "SELECT max(attempts) FROM task_outbox")[0], "the relay tried", 5)
+        broker.refuse_after = 10
+        wait_for(lambda: len(broker.taken) == 3, "the relay went on", 5)
+
+
+def test_relay_that_has_failed_for_long_looks_again_within_its_pause(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relays, "FIRST_BACKOFF_SECONDS", 600.0)  # what a back-off has grown to after an outage
     broker = Broker(refuse_after=0)
     owing(postgres, 3)
     with started(relay_of(postgres, broker, pause=0.1)):

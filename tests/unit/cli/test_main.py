@@ -2,6 +2,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.command_line import dev_hops
 from worker_app.cli.main import cli
 
 
@@ -47,3 +48,12 @@ def test_secret_that_was_typed_is_refused_and_not_repeated(words: list[str]) -> 
     assert done.exit_code == 2
     assert "looks like a secret" in done.output
     assert "0123456789abcdef" not in done.output
+
+
+def test_store_that_is_away_is_75_and_says_where_to_look() -> None:
+    away = {"DATABASE_URL": "postgresql://u:canary@127.0.0.1:1/d", "REDIS_URL": "redis://127.0.0.1:1/0"}
+    ended = dev_hops("runs", "list", environment=away)
+    assert (ended.returncode, ended.stdout) == (75, "")
+    assert ended.stderr.startswith("Error: Postgres does not answer: ")
+    assert "whether its address is right: `dev-hops doctor` asks each" in ended.stderr
+    assert "canary" not in ended.stderr

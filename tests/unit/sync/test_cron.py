@@ -1,5 +1,5 @@
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice, pairwise, takewhile
 from uuid import UUID
 from zoneinfo import ZoneInfo, available_timezones
@@ -80,8 +80,9 @@ def test_base_in_the_second_copy_of_the_hour_gives_a_later_slot() -> None:
 
 def test_month_of_a_daily_line_has_one_slot_a_day() -> None:
     slots = list(islice(cron.slots("0 7 * * *", "America/Los_Angeles", at("2026-10-20T00:00-07:00")), 30))
-    assert [slot.astimezone(ZoneInfo("America/Los_Angeles")).strftime("%H:%M") for slot in slots] == ["07:00"] * 30
-    assert len({slot.astimezone(ZoneInfo("America/Los_Angeles")).date() for slot in slots}) == 30
+    shown = [slot.astimezone(ZoneInfo("America/Los_Angeles")).strftime("%m-%dT%H:%M") for slot in slots]
+    days = [date(2026, 10, 20) + timedelta(days=number) for number in range(30)]  # the clock is set back on 11-01
+    assert shown == [f"{day:%m-%d}T07:00" for day in days]
 
 
 def test_drawn_minute_with_a_step_of_sixty_is_one_minute_of_each_hour() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from worker_app import errors, jobs
 from worker_app.jobs import DueJob
-from worker_app.sync import dispatch
+from worker_app.sync import cron, dispatch
 
 JOB = UUID("11111111-1111-4111-8111-111111111111")
 NOW = datetime(2026, 6, 1, 12, 2, 30, tzinfo=UTC)
@@ -61,6 +61,8 @@ def test_none_mints_a_fresh_slot_and_only_records_an_old_one() -> None:
 def test_slots_older_than_the_window_are_not_looked_at() -> None:
     (slot,) = dispatch.decide(due(catchup_window=timedelta(hours=1), next_run_at=NOW - timedelta(days=300)), NOW).slots
     assert slot.skipped_slots == 11
+    (slot,) = dispatch.decide(due(next_run_at=NOW - timedelta(days=300)), NOW).slots
+    assert 1 + slot.skipped_slots == 7 * 24 * 12  # the most that a job may have: a week, five minutes apart
 
 
 def test_slot_older_than_the_window_is_written_down_as_skipped() -> None:
@@ -80,6 +82,23 @@ def test_job_whose_stamp_is_no_slot_only_moves_on() -> None:
 def test_broken_row_raises_what_the_tick_quarantines(changes: dict[str, str]) -> None:
     with pytest.raises((errors.UsageError, ValueError, KeyError, OSError)):
         dispatch.decide(due(**changes), NOW)
+
+
+def test_batch_of_many_slots_is_cut_before_it_outlasts_a_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "DECIDE_SECONDS", 60.0)
+    catching_up = due(catchup="all", catchup_max=100, next_run_at=NOW - timedelta(days=1))
+    decisions, faults = dispatch._decide([catching_up] * 200, NOW)
+    assert sum(len(decision.slots) for decision in decisions) == dispatch.SLOTS_AT_ONCE == 2000
+    assert (len(decisions), faults) == (20, [])
+    assert len(dispatch._decide([due()] * 200, NOW)[0]) == 200
+
+
+def test_next_slot_that_is_not_later_is_refused_as_the_tick_would_find_it_due_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cron, "next_after", lambda *_: NOW)
+    with pytest.raises(errors.UsageError, match="its next slot is 2026-06-01T12:02:30Z, which is over"):
+        dispatch.decide(due(), NOW)
 
 
 def test_jitter_is_stable_spread_and_bounded() -> None:

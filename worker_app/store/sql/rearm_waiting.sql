@@ -1,6 +1,7 @@
 -- Whatever waits for a message that was armed before a moment, and for which no outbox row stands that still has to go out:
 -- armed again. A row that a relay has claimed does not count: its message may have gone into what was lost. Asked for what was
--- armed before Redis was emptied, or so long ago that a slow queue cannot be the reason.
+-- armed before Redis was emptied, or so long ago that a slow queue cannot be the reason. The message of a batch that had to wait
+-- is no older than the end of that wait.
 WITH runs AS MATERIALIZED (
   SELECT id FROM sync_runs r
   WHERE (r.state = 'queued' OR r.state = 'finishing' AND r.lease_until IS NULL) AND r.armed_at <= :armed_before
@@ -11,7 +12,7 @@ WITH runs AS MATERIALIZED (
   ORDER BY r.id LIMIT 500 FOR UPDATE SKIP LOCKED),
 batches AS MATERIALIZED (
   SELECT id FROM sync_batches b
-  WHERE (b.state = 'queued' OR b.state = 'deferred' AND b.not_before <= now()) AND b.armed_at <= :armed_before
+  WHERE (b.state = 'queued' OR b.state = 'deferred' AND b.not_before <= now()) AND greatest(b.armed_at, b.not_before) <= :armed_before
     AND NOT EXISTS (
       SELECT 1 FROM task_outbox m
       WHERE m.dedupe = 'batch/' || b.id || '/' || b.wakes AND (m.claimed_until IS NULL OR m.claimed_until < now()))
