@@ -28,18 +28,26 @@ ALERTS = [
     "DevHopsAckFailures",
     "DevHopsBeatDown",
     "DevHopsBeatDuplicate",
+    "DevHopsClockSkew",
+    "DevHopsDispatchStale",
     "DevHopsExporterDown",
     "DevHopsGateClosedLong",
     "DevHopsHPAAtMax",
     "DevHopsHPAScalingInactive",
     "DevHopsHubLag",
     "DevHopsMigrationFailed",
+    "DevHopsOutboxLate",
     "DevHopsQueueHasNoConsumer",
     "DevHopsQueueOldestAgeHigh",
     "DevHopsRateLimit429Spike",
     "DevHopsRedisClientsHigh",
     "DevHopsRedisEvictionPolicyWrong",
+    "DevHopsRunsStuck",
+    "DevHopsScheduleLate",
+    "DevHopsScheduleQuarantined",
+    "DevHopsSlotsRepeated",
     "DevHopsTaskFailRate",
+    "DevHopsTickServesNothing",
     "DevHopsUnackedStale",
     "DevHopsWatermarkStale",
     "DevHopsWorkerCatatonic",
@@ -162,5 +170,8 @@ def test_bounds_are_those_of_the_settings() -> None:
     defaults = Settings.model_fields
     assert f"> {defaults['visibility_timeout_seconds'].default + 120}" in rules()["DevHopsUnackedStale"]["expr"]
     assert f"> {defaults['worker_watchdog_seconds'].default})" in rules()["DevHopsWorkerCatatonic"]["expr"]
+    two_ticks = 2 * defaults["dispatch_interval_seconds"].default
+    assert f"> {two_ticks}" in rules()["DevHopsScheduleLate"]["expr"]
+    assert f"> {two_ticks + 20}" in rules()["DevHopsDispatchStale"]["expr"]
     heavy = "|".join(queues.FLEETS["worker-heavy"])
     assert f'queue=~"{heavy}"' in rules()["DevHopsQueueOldestAgeHigh"]["expr"]

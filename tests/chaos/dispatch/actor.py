@@ -10,6 +10,7 @@ import os
 import random
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ class Orders:
 
     @property
     def sent(self) -> Path:
-        """The message ids that it was about to publish, one a line."""
+        """The message ids that it was about to publish, and when, in seconds since the epoch: one a line."""
         return Path(self.folder) / f"{self.name}.sent"
 
     @property
@@ -164,7 +165,8 @@ class Actor:
 
     def _counted(self, send: Callable[[Sequence[Message]], None]) -> Callable[[Sequence[Message]], None]:
         def counted(messages: Sequence[Message]) -> None:
-            lines = "".join(f"{jobs.message_id(message.dedupe)}\n" for message in messages)
+            now = time.time()
+            lines = "".join(f"{jobs.message_id(message.dedupe)} {now}\n" for message in messages)
             _append(self.orders.sent, lines)  # before: a message that was perhaps not sent counts as sent
             send(messages)
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import count
@@ -23,6 +23,7 @@ from tests.chaos.dispatch.points import Point
 from worker_app import queues
 
 TOP = Path(__file__).resolve().parents[3]
+STEP_SECONDS = 0.02
 MOST_TICKS = 4  # messages in the scheduler queue above which the beat adds none
 
 
@@ -114,6 +115,19 @@ class Fleet:
         for _ in range(self.size - len(self._actors) - len(self._unborn)):
             self.bear(*self.plan.popleft() if self.plan else (None, 1))
         self._beat()
+
+    def until(self, look: Callable[[], bool], what: str, deadline_seconds: float) -> None:
+        """Go on, step by step, until `look` is true; raises AssertionError with `what` when the time is over.
+
+        The pace never slows down: births, kills and ticks come with the steps.
+        """
+        deadline = time.monotonic() + deadline_seconds
+        while time.monotonic() < deadline:
+            self.step()
+            if look():
+                return
+            time.sleep(STEP_SECONDS)
+        raise AssertionError(f"{what}: not within {deadline_seconds:.0f} s")
 
     def bear(self, point: str | None, passage: int, *, is_stopped: bool = False) -> str:
         """Ask for one more actor; returns its name."""

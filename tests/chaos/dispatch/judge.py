@@ -1,8 +1,9 @@
 """Judge: whether everything became what it had to, exactly once, told from the stores and from what was published."""
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sqlalchemy import text
 
@@ -107,10 +108,21 @@ def check_messages(fleet: Fleet, postgres: Postgres) -> int:
     orphans = {line.split()[-1] for line in faults if line.startswith(ORPHAN)}
     assert orphans <= forgotten
     assert [line for line in faults if not line.startswith(ORPHAN) and "LeaseLost" not in line] == []
-    sent = Counter(fleet.lines("sent"))
-    doubled = sent.total() - len(sent)
+    doubled, left = _doubled(fleet)
+    assert max(left.values(), default=0) <= MOST_DUPLICATES, left
     assert doubled <= MOST_DUPLICATES * len(fleet.kills)
     return doubled
+
+
+def _doubled(fleet: Fleet) -> tuple[int, Counter[str]]:
+    """How many messages were sent again, and of each process that was killed: how many that it had sent, after its death."""
+    died = {kill.actor: kill.at for kill in fleet.kills}
+    sent = defaultdict[str, list[tuple[float, str]]](list)
+    for path in fleet.folder.glob("*.sent"):
+        for message, at in map(str.split, path.read_text().splitlines()):
+            sent[message].append((float(at), path.stem))
+    again = [pair for times in sent.values() for pair in pairwise(sorted(times))]
+    return len(again), Counter(actor for (_, actor), (at, _) in again if at > died.get(actor, at))
 
 
 def check_commits(fleet: Fleet, load: Load) -> None:

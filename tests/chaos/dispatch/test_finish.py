@@ -9,7 +9,6 @@ import pytest
 from tests.chaos.dispatch import judge
 from tests.chaos.dispatch.fleet import Fleet
 from tests.chaos.dispatch.load import Load
-from tests.processes import wait_for
 
 pytestmark = pytest.mark.integration
 BATCHES = 50
@@ -63,13 +62,12 @@ def test_two_hundred_runs_of_fifty_batches_are_finished_once_each(load: Load, fl
 
     def look() -> bool:
         nonlocal is_all_there
-        fleet.step()
         if not is_all_there and judge.open_runs(load) < MOST_OPEN:
             is_all_there = next(to_come, ENDED) is ENDED
         return is_all_there and judge.is_settled(load)
 
     try:
-        wait_for(look, "every run is over", 400)
+        fleet.until(look, "every run is over", 400)
     except AssertionError as error:
         raise AssertionError(judge.story(load, fleet)) from error
     assert len(load.slots) == ALONE + SHARED_ORGS * SHARED_JOBS + FAILED + EMPTY

@@ -16,7 +16,6 @@ import pytest
 from tests.chaos.dispatch import audit, judge, points
 from tests.chaos.dispatch.fleet import Fleet
 from tests.chaos.dispatch.load import Load
-from tests.processes import wait_for
 from tests.seed import execute
 from worker_app.embedded.folder import Folder
 from worker_app.embedded.stores import Stores
@@ -81,18 +80,13 @@ def test_store_killed_under_load_loses_and_doubles_nothing(tmp_path: Path, store
                 begun = judge.open_runs(load)
 
                 def is_under_way(most: float = UNDER_WAY * begun) -> bool:
-                    fleet.step()
                     return judge.open_runs(load) < most
 
-                wait_for(is_under_way, "half of the runs are over", 60)
+                fleet.until(is_under_way, "half of the runs are over", 60)
                 own.kill(store)
 
-            def is_settled() -> bool:
-                fleet.step()
-                return judge.is_settled(load)
-
             try:
-                wait_for(is_settled, "everything is done", 90)
+                fleet.until(lambda: judge.is_settled(load), "everything is done", 90)
             except AssertionError as error:
                 raise AssertionError(judge.story(load, fleet)) from error
             judge.check_slots(load)
