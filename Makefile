@@ -60,7 +60,7 @@ contract-test: descriptions  ## The fakes against the whole official description
 	$(BIN)/pytest -q tests/contract $(ARGS)
 
 upgrade-test: install  ## The program before the newest revision, its tests on the schema after it
-	$(BIN)/pytest -q -s -n 2 tests/upgrade $(ARGS)
+	$(BIN)/pytest -q -s tests/upgrade $(ARGS)
 
 e2e: install  ## `dev-hops up` as a newcomer uses it, from start to Ctrl-C
 	$(BIN)/pytest -q -n 2 tests/end_to_end $(ARGS)

@@ -4,15 +4,32 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from bench.worker_process import wait_for as wait_for
+from tests.command_line import replaced
 
+T = TypeVar("T")
 DEADLINE = 30.0
 DEV_HOPS = str(Path(sys.executable).parent / "dev-hops")
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
+
+
+def wait_for(look: Callable[[], T | None], what: str, deadline_seconds: float = DEADLINE) -> T:
+    """What `look` gives as soon as it is true; raises AssertionError with `what` when the time is over.
+
+    A look takes from the processor what it waits for: the pause between two grows to a twentieth of the wait so far.
+    """
+    began = time.monotonic()
+    while (waited := time.monotonic() - began) < deadline_seconds:
+        if found := look():
+            return found
+        time.sleep(min(max(SHORTEST_PAUSE, waited / 20), LONGEST_PAUSE))
+    raise AssertionError(f"{what}: not within {deadline_seconds:.0f} s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +62,16 @@ class Service:
             **changes,
         }
 
+    def command(self, name: str, *arguments: str, **changes: str) -> tuple[list[str], dict[str, str]]:
+        """The command line of one process, and its environment.
+
+        What `dev-hops` would replace itself by stands in its place: a start of Python less for the same process.
+        """
+        environment = self.environment(name, **changes)
+        if self.program == (DEV_HOPS,) and (made := replaced(*arguments, environment=environment)):
+            return made.argv, made.environment
+        return [*self.program, *arguments], environment
+
     def log(self, name: str) -> str:
         """What a process has written."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
@@ -52,11 +79,9 @@ class Service:
     @contextmanager
     def running(self, name: str, *arguments: str, **changes: str) -> Iterator["subprocess.Popen[bytes]"]:
         """One role by its command line, for example `running("w", "worker", "--fleet", "worker")`."""
-        command = [*self.program, *arguments]
+        command, environment = self.command(name, *arguments, **changes)
         with (self.folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                command, env=self.environment(name, **changes), stdout=log, stderr=log, start_new_session=True
-            )
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
             yield process
         finally:

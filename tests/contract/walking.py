@@ -5,7 +5,7 @@ from typing import Any
 
 import requests
 
-SECONDS = 5.0  # that an answer may take
+SECONDS = 20.0  # that an answer may take: the first of a query holds it against the whole description
 
 
 def walk(session: requests.Session, url: str) -> list[dict[str, Any]]:

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.test_up import Run, document, folder, repository, run, succeeded
+from tests.end_to_end.test_up import Run, cleared, document, history, succeeded
 from tests.processes import wait_for
 
-__all__ = ["folder", "repository", "run"]  # fixtures
 pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(240)]
 
 BROWSER_FLAGS = (
@@ -21,10 +20,18 @@ BROWSER_FLAGS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def seen(run: Run, folder: Path, repository: Path) -> Iterator[dict[str, Any]]:
-    """A running `up` that has synced the repository."""
-    summary = document(run, "up", "--detach", "--git", str(repository))
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """The commands beside one folder, which the tests of this file share: they only look."""
+    home = tmp_path_factory.mktemp("home")
+    with cleared(home / "up") as folder:
+        yield Run(folder, home)
+
+
+@pytest.fixture(scope="module")
+def seen(run: Run) -> Iterator[dict[str, Any]]:
+    """A running `up` that has synced a repository."""
+    summary = document(run, "up", "--detach", "--git", str(history(run.home / "repo.git")))
     wait_for(lambda: succeeded(run, "metrics"), "the first metrics", 90)
     yield summary
     run("down")
@@ -44,10 +51,8 @@ def page(tmp_path: Path) -> Callable[[str], str]:
     return load
 
 
-def test_flower_shows_the_workers_and_their_tasks(
-    seen: dict[str, Any], folder: Path, page: Callable[[str], str]
-) -> None:
-    password = json.loads((folder / "secrets.json").read_text())["flower"]
+def test_flower_shows_the_workers_and_their_tasks(seen: dict[str, Any], run: Run, page: Callable[[str], str]) -> None:
+    password = json.loads((run.folder / "secrets.json").read_text())["flower"]
     base = seen["addresses"]["Flower"].replace("http://", f"http://dev-hops:{password}@")
     nodes = ("worker@", "worker-ingest@", "worker-heavy@")
     wait_for(lambda: all(node in page(f"{base}workers") for node in nodes), "Flower knows the workers", 90)

@@ -11,7 +11,9 @@ import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import psutil
 import pytest
 import redis
 
+from tests.command_line import dev_hops
 from tests.processes import DEV_HOPS, wait_for
 from tests.repositories import Repository, generate
 from worker_app.embedded.folder import Folder
@@ -28,35 +31,19 @@ pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(240)]
 COMMITS = 300
 STOP_SECONDS = 10.0
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Runs `dev-hops` commands beside a folder, with nothing else of this machine's environment."""
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """The folder of one `up`; whatever still runs in it at the end is stopped, and its data goes."""
-    place = tmp_path / "up"
-    yield place
-    subprocess.run([DEV_HOPS, "down", "--dir", str(place)], capture_output=True, timeout=60, check=False)
-    Stores(Folder(place)).delete_data()
+    folder: Path
+    home: Path
 
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    path = tmp_path / "repo.git"
-    generate(path, commits=COMMITS, branches=3, merge_every=20)
-    Repository(path).tag("v1", Repository(path).sha("main"), is_annotated=True)
-    return path
-
-
-@pytest.fixture
-def run(folder: Path, tmp_path: Path) -> Run:
-    """Runs one `dev-hops` command beside that folder, with nothing else of this machine's environment."""
-
-    def command(*arguments: str, code: int = 0, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
+    def __call__(self, *arguments: str, code: int = 0, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
         done = subprocess.run(
             [DEV_HOPS, *arguments],
-            env=environment(folder, tmp_path),
-            cwd=tmp_path,
+            env=environment(self.folder, self.home),
+            cwd=self.home,
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -65,7 +52,43 @@ def run(folder: Path, tmp_path: Path) -> Run:
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
-    return command
+    def ask(self, *arguments: str, code: int = 0) -> Any:
+        """The JSON of a verb that only looks, within this process: who waits looks often, while all roles start."""
+        done = dev_hops(*arguments, "--json", environment=environment(self.folder, self.home))
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return json.loads(done.stdout)
+
+
+@contextmanager
+def cleared(place: Path) -> Iterator[Path]:
+    """The folder of one `up`; whatever still runs in it at the end is stopped, and its data goes."""
+    yield place
+    if family(place) or Folder(place).read_state():
+        subprocess.run([DEV_HOPS, "down", "--dir", str(place)], capture_output=True, timeout=60, check=False)
+    Stores(Folder(place)).delete_data()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with cleared(tmp_path / "up") as place:
+        yield place
+
+
+def history(path: Path) -> Path:
+    """A repository with branches, merges and a tag."""
+    generate(path, commits=COMMITS, branches=3, merge_every=20)
+    Repository(path).tag("v1", Repository(path).sha("main"), is_annotated=True)
+    return path
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return history(tmp_path / "repo.git")
+
+
+@pytest.fixture
+def run(folder: Path, tmp_path: Path) -> Run:
+    return Run(folder, tmp_path)
 
 
 def environment(folder: Path, home: Path) -> dict[str, str]:
@@ -73,7 +96,10 @@ def environment(folder: Path, home: Path) -> dict[str, str]:
 
 
 def document(run: Run, *arguments: str) -> Any:
-    return json.loads(run(*arguments, "--json").stdout)
+    """What a verb says as JSON; those that start and stop are processes, as for a newcomer."""
+    if arguments[0] in ("up", "down"):
+        return json.loads(run(*arguments, "--json").stdout)
+    return run.ask(*arguments)
 
 
 def succeeded(run: Run, kind: str) -> bool:
@@ -180,7 +206,7 @@ def test_killed_up_leaves_nothing_that_stops_the_next_one(run: Run, folder: Path
 
 
 def document_or_none(run: Run) -> Any:
-    return json.loads(run("status", "--json", code=1).stdout)["running"]
+    return run.ask("status", code=1)["running"]
 
 
 def test_killed_stores_come_back_where_they_were(run: Run, repository: Path) -> None:

@@ -32,9 +32,8 @@ def expected(pool: str | None, autoscale: str | None, concurrency: str | None) -
     return ["worker", "--pool", pool or "gevent", *slots, "--queues"]
 
 
-def family(container: Container) -> list[list[str]]:
-    """The command lines of the first process and of all that come from it, as the host sees them."""
-    first = psutil.Process(container.state["Pid"])
+def family(first: psutil.Process) -> list[list[str]]:
+    """The command lines of a container's first process and of all that come from it, as the host sees them."""
     found = []
     for process in (first, *first.children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):  # of a probe, which ends at any moment
@@ -44,8 +43,9 @@ def family(container: Container) -> list[list[str]]:
 
 def become_celery(container: Container) -> list[list[str]]:
     """The command lines once the worker has become Celery."""
-    wait_for(lambda: any("celery" in argv for argv in family(container)[1:]), f"{container.name} becomes Celery")
-    return family(container)
+    first = psutil.Process(container.state["Pid"])  # asked for once: each question starts a program
+    wait_for(lambda: any("celery" in argv for argv in family(first)[1:]), f"{container.name} becomes Celery")
+    return family(first)
 
 
 def watched(yard: Yard, environment: dict[str, str]) -> list[list[str]]:

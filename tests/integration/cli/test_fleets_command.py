@@ -3,11 +3,13 @@
 import json
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
+from tests.command_line import Ended, dev_hops
 from tests.integration.api.visitors import NOWHERE
 from tests.processes import DEV_HOPS, Service
 from worker_app import fleets, queues
@@ -17,9 +19,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(90)]
 FIVE = f"{fleets.text_of(fleets.BUILT_IN)};spare=webhooks"
 
 
-def run(service: Service, *arguments: str, **changes: str) -> "subprocess.CompletedProcess[bytes]":
-    environment = service.environment("c", **changes)
-    return subprocess.run([DEV_HOPS, *arguments], env=environment, capture_output=True, timeout=40, check=False)
+def run(service: Service, *arguments: str, **changes: str) -> Ended:
+    return dev_hops(*arguments, environment=service.environment("c", **changes))
 
 
 def document(service: Service, *arguments: str, **changes: str) -> Any:
@@ -29,7 +30,7 @@ def document(service: Service, *arguments: str, **changes: str) -> Any:
 
 
 @pytest.fixture
-def service(tmp_path: Any, database_url: str, redis_url: str) -> Service:
+def service(tmp_path: Path, database_url: str, redis_url: str) -> Service:
     return Service(tmp_path, database_url, redis_url)
 
 
@@ -51,14 +52,14 @@ def test_document_of_the_queues_keeps_its_keys_and_people_see_the_fleets_below(
     found = document(service, "queues")
     keys = ["queue", "ready", "oldest_age_seconds", "running", "held", "consumers"]
     assert [list(item) for item in found] == [keys] * len(queues.ALL_QUEUES)
-    shown = run(service, "queues").stdout.decode()
+    shown = run(service, "queues").stdout
     assert "worker-heavy" in shown
     assert "OLDEST s" in shown
 
 
 def test_fleets_without_a_store_are_told_as_nothing(service: Service, postgres: Postgres) -> None:
     done = run(service, "fleets", "--json", REDIS_URL=f"redis://{NOWHERE}/0")
-    assert (done.returncode, done.stdout) == (75, b"")
+    assert (done.returncode, done.stdout) == (75, "")
 
 
 def test_doctor_reports_stray_priorities_eviction_and_a_fleet_of_the_map(
@@ -77,6 +78,7 @@ def test_doctor_reports_stray_priorities_eviction_and_a_fleet_of_the_map(
 
 
 def test_map_that_is_wrong_stops_every_command_with_one_message(service: Service) -> None:
-    done = run(service, "fleets", DEV_HOPS_FLEETS="worker=sync")
+    environment = service.environment("c", DEV_HOPS_FLEETS="worker=sync")
+    done = subprocess.run([DEV_HOPS, "fleets"], env=environment, capture_output=True, timeout=40, check=False)
     assert done.returncode == 78
     assert b"DEV_HOPS_FLEETS is 'worker=sync': " in done.stderr

@@ -1,7 +1,6 @@
 """Metrics in ClickHouse as an operator meets them: set the name, migrate, recompute, look; and a ClickHouse that goes away."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,7 +9,8 @@ import pytest
 
 from tests.clickhouse.address import PASSWORD
 from tests.clickhouse.running import ClickHouse
-from tests.processes import DEV_HOPS, Service, wait_for
+from tests.command_line import dev_hops
+from tests.processes import Service, wait_for
 from tests.seed import NOON, Seed, column, commit, execute, seed
 from worker_app.metrics import daily
 from worker_app.store import records, runs
@@ -41,10 +41,7 @@ def made(postgres: Postgres) -> Seed:
 
 
 def ask(service: Service, *words: str, expect: int = 0, clickhouse_url: str = "") -> Any:
-    environment = service.environment("cli", CLICKHOUSE_URL=clickhouse_url)
-    done = subprocess.run(
-        [DEV_HOPS, *words, "--json"], env=environment, capture_output=True, text=True, timeout=25, check=False
-    )
+    done = dev_hops(*words, "--json", environment=service.environment("cli", CLICKHOUSE_URL=clickhouse_url))
     assert done.returncode == expect, done.stderr
     assert PASSWORD not in done.stdout + done.stderr
     return json.loads(done.stdout) if done.stdout else done.stderr

@@ -1,7 +1,6 @@
 """The key ring that a process is started with, beside the rows of a real Postgres."""
 
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from bench import credentials_rows
-from tests.processes import DEV_HOPS, Service
+from tests.command_line import dev_hops
+from tests.processes import Service
 from tests.seed import column, execute, seed
 from worker_app import errors, key_ring, settings
 from worker_app.credentials import canary
@@ -134,8 +134,8 @@ def ended(tmp_path: Path, postgres: Postgres, database_url: str, redis_url: str)
     fill(postgres, K1)
     service = Service(tmp_path, database_url, redis_url)
 
-    def start(*command: str, ring: str) -> tuple[int, str]:
-        environment = service.environment("w", CREDENTIAL_KEYS=ring, API_HOST="127.0.0.1")
+    def start(*arguments: str, ring: str) -> tuple[int, str]:
+        command, environment = service.command("w", *arguments, CREDENTIAL_KEYS=ring, API_HOST="127.0.0.1")
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=25, check=False)
         return done.returncode, done.stdout + done.stderr
 
@@ -147,19 +147,23 @@ def test_worker_with_a_wrong_ring_ends_with_78_and_takes_nothing(
     ended: Callable[..., tuple[int, str]], pool: str
 ) -> None:
     for ring, words in (("", "CREDENTIAL_KEYS is not set, and 3 rows"), (K2, "has no key k1, by which 3 rows")):
-        code, text = ended(DEV_HOPS, "worker", "--pool", pool, ring=ring)
+        code, text = ended("worker", "--pool", pool, ring=ring)
         assert (code, words in text) == (78, True), text
         assert K2.partition(":")[2] not in text
 
 
 def test_api_with_a_wrong_ring_ends_with_78(ended: Callable[..., tuple[int, str]]) -> None:
-    code, text = ended(sys.executable, "-m", "worker_app.api", ring=K2)
+    code, text = ended("api", ring=K2)
     assert (code, "has no key k1, by which 3 rows" in text) == (78, True), text
 
 
-def test_doctor_holds_the_ring_against_the_rows(ended: Callable[..., tuple[int, str]]) -> None:
-    assert '"detail": "3 rows on k1"' in ended(DEV_HOPS, "doctor", "--json", ring=K1)[1]
-    assert "CREDENTIAL_KEYS has no key k1, by which 3 rows" in ended(DEV_HOPS, "doctor", "--json", ring=K2)[1]
+def test_doctor_holds_the_ring_against_the_rows(
+    tmp_path: Path, postgres: Postgres, database_url: str, redis_url: str
+) -> None:
+    fill(postgres, K1)
+    service = Service(tmp_path, database_url, redis_url)
+    for ring, words in ((K1, '"detail": "3 rows on k1"'), (K2, "CREDENTIAL_KEYS has no key k1, by which 3 rows")):
+        assert words in dev_hops("doctor", "--json", environment=service.environment("d", CREDENTIAL_KEYS=ring)).stdout
 
 
 def test_worker_that_opens_nothing_starts_without_a_ring(
@@ -172,5 +176,5 @@ def test_worker_that_opens_nothing_starts_without_a_ring(
 
 
 def test_worker_that_opens_nothing_refuses_a_wrong_ring_all_the_same(ended: Callable[..., tuple[int, str]]) -> None:
-    code, text = ended(DEV_HOPS, "worker", "--fleet", "worker-heavy", ring=K2)
+    code, text = ended("worker", "--fleet", "worker-heavy", ring=K2)
     assert (code, "has no key k1, by which 3 rows" in text) == (78, True), text

@@ -11,8 +11,9 @@ from uuid import UUID
 import pytest
 
 from bench import credentials_rows
+from tests.command_line import dev_hops
 from tests.integration.credentials import sealed
-from tests.processes import DEV_HOPS, Service, wait_for
+from tests.processes import Service, wait_for
 from tests.seed import column, execute
 from worker_app import errors, key_ring
 from worker_app.credentials import rotation
@@ -238,9 +239,8 @@ def test_command_rotates_tells_how_it_stands_and_keeps_a_key_in_use(
     service = Service(tmp_path, database_url, redis_url)
 
     def ask(ring: str, *words: str) -> tuple[int, str, str]:
-        command = [DEV_HOPS, "credentials", "rotate-keys", *words]
         environment = service.environment("cli", CREDENTIAL_KEYS=ring)
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20, check=False)
+        done = dev_hops("credentials", "rotate-keys", *words, environment=environment)
         assert not [key for key in (K1, K2) if key.partition(":")[2] in done.stdout + done.stderr]
         return done.returncode, done.stdout, done.stderr
 

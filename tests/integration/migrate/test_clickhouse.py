@@ -1,5 +1,4 @@
 import json
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +8,9 @@ import pytest
 
 from tests.clickhouse.address import PASSWORD
 from tests.clickhouse.running import ClickHouse
+from tests.command_line import dev_hops
 from tests.integration.migrate import clickhouse_steps
-from tests.processes import DEV_HOPS, Service, wait_for
+from tests.processes import Service, wait_for
 from tests.seed import column, execute
 from worker_app import errors
 from worker_app.migrate.clickhouse import migrate_clickhouse
@@ -38,12 +38,9 @@ def quiet(_: str) -> None:
     pass
 
 
-def dev_hops(service: Service, url: str, *arguments: str) -> tuple[int, Any, str]:
+def migrate(service: Service, url: str, *arguments: str) -> tuple[int, Any, str]:
     """Exit code, document and messages of a verb of ours."""
-    environment = service.environment("job", CLICKHOUSE_URL=url)
-    done = subprocess.run(
-        [DEV_HOPS, *arguments, "--json"], env=environment, capture_output=True, text=True, timeout=20, check=False
-    )
+    done = dev_hops("migrate", *arguments, "--json", environment=service.environment("job", CLICKHOUSE_URL=url))
     assert PASSWORD not in done.stdout + done.stderr
     return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
@@ -189,7 +186,7 @@ def test_emptied_or_restored_clickhouse_gets_the_missing_steps_again(
 
 @pytest.mark.integration
 def test_verb_without_clickhouse_has_nothing_to_do(service: Service) -> None:
-    code, answer, _ = dev_hops(service, "", "migrate", "clickhouse")
+    code, answer, _ = migrate(service, "", "clickhouse")
     assert (code, answer) == (0, {"store": "clickhouse", "applied": 0})
 
 
@@ -200,18 +197,18 @@ def test_status_tells_each_state_of_clickhouse_by_its_exit_code(
     url, name = empty_clickhouse_url, empty_clickhouse_url.rpartition("/")[2]
 
     def status() -> tuple[int, str]:
-        code, answer, _ = dev_hops(service, url, "migrate", "status", "--check")
+        code, answer, _ = migrate(service, url, "status", "--check")
         assert answer is None or [item["store"] for item in answer] == ["postgres", "clickhouse"]
         return code, answer[1]["state"] if answer else ""
 
     assert status() == (75, "behind")
-    assert dev_hops(service, url, "migrate", "clickhouse")[:2] == (0, {"store": "clickhouse", "applied": 1})
+    assert migrate(service, url, "clickhouse")[:2] == (0, {"store": "clickhouse", "applied": 1})
     assert status() == (0, "current")
     with clickhouse.failing("unavailable"):
         assert status() == (75, "")
     clickhouse.query(f"DROP DATABASE {name}")
     assert status() == (1, "disagrees")
-    assert dev_hops(service, url, "migrate", "clickhouse")[0] == 0
+    assert migrate(service, url, "clickhouse")[0] == 0
     assert status() == (0, "current")
     execute(postgres, "DELETE FROM schema_ledger WHERE store = 'clickhouse'")
     assert status() == (1, "disagrees")
@@ -223,7 +220,7 @@ def test_status_tells_each_state_of_clickhouse_by_its_exit_code(
     [("clickhouse://h/d", 78), ("http://u:canary@h:8123", 78), ("http://u:canary@127.0.0.1:1/d", 75)],
 )
 def test_verb_says_what_is_wrong_with_the_address(service: Service, url: str, code: int) -> None:
-    found, _, said = dev_hops(service, url, "migrate", "clickhouse")
+    found, _, said = migrate(service, url, "clickhouse")
     assert found == code
     assert "CLICKHOUSE_URL" in said or "ClickHouse" in said
     assert "canary" not in said

@@ -11,16 +11,16 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from tests.integration.migrate.waits import session
-from tests.processes import DEV_HOPS, Service, wait_for
+from tests.processes import Service, wait_for
 from worker_app.embedded.ports import free_port
 from worker_app.migrate.postgres import migrate_postgres
 
 pytestmark = pytest.mark.integration
 
 ROLES = {
-    "worker": (DEV_HOPS, "worker"),
-    "beat": (DEV_HOPS, "beat"),
-    "api": (DEV_HOPS, "api"),
+    "worker": ("worker",),
+    "beat": ("beat",),
+    "api": ("api",),
     "celery worker": (
         *(sys.executable, "-m", "celery", "--app", "worker_app", "worker"),
         *("--pool", "gevent", "--concurrency", "4"),
@@ -51,8 +51,14 @@ class ServerLog:
         return [line for line in lines if "statement: " in line]
 
 
-def start(service: Service, command: Sequence[str], **changes: str) -> tuple[int, str]:
-    environment = service.environment("r", API_PORT=str(free_port()), CELERY_CONCURRENCY="4", **changes)
+def start(service: Service, words: Sequence[str], **changes: str) -> tuple[int, str]:
+    """The end of a role that is a verb of `dev-hops`, or else a whole command line."""
+    changes |= {"API_PORT": str(free_port()), "CELERY_CONCURRENCY": "4"}
+    command, environment = (
+        (words, service.environment("r", **changes))
+        if words[0] == sys.executable
+        else service.command("r", *words, **changes)
+    )
     done = subprocess.run(
         command, cwd=service.folder, env=environment, capture_output=True, text=True, timeout=25, check=False
     )
@@ -108,8 +114,8 @@ def test_role_of_a_user_without_rights_ends_with_78_and_the_remedy(
     with session(database_url) as owner, ExitStack() as undo:
         owner.execute(text(f"CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}'"))
         undo.callback(owner.execute, text(f"DROP ROLE {USER}"))
-        command = [DEV_HOPS, "migrate", "status"] if role == "status" else [DEV_HOPS, role]
-        code, said = start(service, command, DATABASE_URL=plain_url)
+        words = ["migrate", "status"] if role == "status" else [role]
+        code, said = start(service, words, DATABASE_URL=plain_url)
     assert code == (1 if role == "status" else 78), said
     assert f"the user {USER} of DATABASE_URL may not read schema_ledger" in said
     assert "Traceback" not in said

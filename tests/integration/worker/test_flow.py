@@ -3,18 +3,24 @@
 import json
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.processes import DEV_HOPS, Service, wait_for
+from tests.command_line import dev_hops
+from tests.processes import Service, wait_for
 from tests.repositories import Repository, generate
-from tests.seed import column, manual_run, schedule, seed
+from tests.seed import column, execute, manual_run, schedule, seed
 from worker_app.store.postgres import Postgres
 from worker_app.store.postgres_metrics import PostgresMetrics
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+# So slow that a worker is met in the middle of a history that is read in a moment, and that nobody computes meanwhile.
+SLOW_DISK = """
+CREATE FUNCTION slow_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.4); RETURN NULL; END $$;
+CREATE TRIGGER slow_disk BEFORE INSERT ON commits FOR EACH STATEMENT EXECUTE FUNCTION slow_disk()
+"""
 
 
 def ended(postgres: Postgres, kind: str = "sync") -> bool:
@@ -72,7 +78,8 @@ def test_prefork_worker_does_the_same(service: Service, postgres: Postgres) -> N
 def test_worker_killed_three_times_in_the_middle_loses_and_doubles_nothing(
     service: Service, postgres: Postgres
 ) -> None:
-    generate(service.folder / "r", commits=30_000, files_per_commit=2)
+    execute(postgres, SLOW_DISK)
+    generate(service.folder / "r", commits=12_000, files_per_commit=2)
     run_id = manual_run(postgres, seed(postgres, path=service.folder / "r"))
 
     def records() -> int:
@@ -84,7 +91,7 @@ def test_worker_killed_three_times_in_the_middle_loses_and_doubles_nothing(
         for _ in range(3):
             before = records()
             with service.running("w", "worker", "--autoscale", "20,2") as worker:
-                wait_for(lambda start=before: records() > start + 1000, "the sync goes on", 60)  # type: ignore[misc]
+                wait_for(lambda start=before: records() > start, "the sync goes on", 60)  # type: ignore[misc]
                 assert not ended(postgres)
                 os.killpg(worker.pid, signal.SIGKILL)
                 worker.wait(timeout=10)
@@ -92,14 +99,15 @@ def test_worker_killed_three_times_in_the_middle_loses_and_doubles_nothing(
             wait_for(lambda: ended(postgres), "the run is over", 90)
     assert column(postgres, "SELECT state FROM sync_runs WHERE id = :id", id=run_id) == ["succeeded"]
     assert stored(postgres) == reachable(service.folder / "r")
-    assert records() == 30_000
+    assert records() == 12_000
     assert column(postgres, "SELECT attempt FROM sync_batches") == [3]
 
 
 def test_worker_that_is_asked_to_end_gives_its_batch_back_and_another_goes_on(
     service: Service, postgres: Postgres
 ) -> None:
-    generate(service.folder / "r", commits=20_000, files_per_commit=1)
+    execute(postgres, SLOW_DISK)
+    generate(service.folder / "r", commits=6_000, files_per_commit=1)
     manual_run(postgres, seed(postgres, path=service.folder / "r"))
     with service.running("w", "worker", "--concurrency", "4") as worker:
         wait_for(lambda: column(postgres, "SELECT 1 FROM sync_batches WHERE records > 0"), "the sync goes on", 60)
@@ -113,10 +121,8 @@ def test_worker_that_is_asked_to_end_gives_its_batch_back_and_another_goes_on(
 
 
 def test_worker_shows_its_queues_in_redis_and_takes_its_presence_back(service: Service, postgres: Postgres) -> None:
-    command = [DEV_HOPS, "queues", "--json"]
-
     def consumers() -> dict[str, int]:
-        done = subprocess.run(command, env=service.environment("c"), capture_output=True, timeout=20, check=True)
+        done = dev_hops("queues", "--json", environment=service.environment("c"))
         return {item["queue"]: item["consumers"] for item in json.loads(done.stdout) if item["consumers"]}
 
     with service.running("i", "worker", "--fleet", "worker-ingest", "--concurrency", "1") as worker:
