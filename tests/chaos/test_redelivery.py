@@ -32,7 +32,7 @@ ANSWER_SECONDS = 6.0  # of each of five pages
 LEASE_SECONDS = "60"
 
 
-def test_t12_redelivery_of_a_long_batch_meets_a_live_lease_and_is_acknowledged(
+def test_redelivery_of_a_long_batch_meets_a_live_lease_and_is_acknowledged(
     tmp_path: Path, database_url: str, redis_url: str, redis_client: redis.Redis, postgres: Postgres
 ) -> None:
     service = replace(Service(tmp_path, database_url, redis_url), program=IMPATIENT)

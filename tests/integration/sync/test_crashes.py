@@ -56,7 +56,7 @@ def test_redis_emptied_between_a_publish_and_its_receipt_loses_no_message(
 
 
 @pytest.mark.parametrize("table", ["sync_runs", "schedule_occurrences", "task_outbox"])
-def test_t21_slot_has_its_run_its_ledger_row_and_its_message_or_none_of_them(postgres: Postgres, table: str) -> None:
+def test_slot_has_its_run_its_ledger_row_and_its_message_or_none_of_them(postgres: Postgres, table: str) -> None:
     schedule(postgres, seed(postgres))
     execute(
         postgres,

@@ -27,7 +27,7 @@ def close(postgres: Postgres) -> None:
         ("allow", "minted", SLOTS, False),
     ],
 )
-def test_t14_slot_that_meets_a_run_follows_its_rule_and_the_slot_after_it_is_minted(
+def test_slot_that_meets_a_run_follows_its_rule_and_the_slot_after_it_is_minted(
     postgres: Postgres, overlap: str, of_second: str, minted: list[datetime], is_asked_to_end: bool
 ) -> None:
     clock = VirtualClock(postgres)

@@ -107,7 +107,7 @@ def given(text: bytes | str) -> dict[str, str]:
     return arguments
 
 
-def test_t12_batch_that_is_delivered_again_while_it_is_read_is_acknowledged_and_does_nothing(
+def test_batch_that_is_delivered_again_while_it_is_read_is_acknowledged_and_does_nothing(
     worker: WithReader, postgres: Postgres, broker: Broker
 ) -> None:
     run_id = manual_run(postgres, seed(postgres))
@@ -200,7 +200,7 @@ def test_tick_that_cannot_ask_which_beat_is_the_newest_is_served(worker: WithRea
 
 
 @pytest.mark.parametrize("ahead", [timedelta(minutes=-10), timedelta(0), timedelta(minutes=10)])
-def test_t20_worker_whose_clock_is_wrong_does_the_same_and_says_by_how_much(
+def test_worker_whose_clock_is_wrong_does_the_same_and_says_by_how_much(
     worker: WithReader, postgres: Postgres, ahead: timedelta
 ) -> None:
     VirtualClock(postgres).move(-ahead)
