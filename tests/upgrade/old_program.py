@@ -37,7 +37,7 @@ def unpack(commit: str, folder: Path) -> None:
 
 def run_tests(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """The old tree's pytest; the folder stands first on the path, so that its code is what is imported."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", PLUGIN, "-n", "2", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", PLUGIN, "-n", "0", *arguments]
     environment = {
         "PATH": os.defpath,
         "HOME": str(folder),
