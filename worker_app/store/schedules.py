@@ -1,7 +1,7 @@
 """Scheduled jobs: the tick's claim and write, and the standing orders that people add and change."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -128,18 +128,26 @@ def mint(tx: Transaction, slots: Sequence[Slot], stamps: Sequence[tuple[UUID, da
     Raises RowRefused when a row breaks a rule of the schema; then nothing of it is written and the transaction goes on.
     """
     given = {
-        "job_ids": [slot.job_id for slot in slots],
-        "slots": [slot.scheduled_for for slot in slots],
-        "run_ids": [slot.run_id for slot in slots],
-        "mint": [slot.is_minted for slot in slots],
-        "skipped": [slot.skipped_slots for slot in slots],
-        "send_at": [slot.send_at for slot in slots],
-        "stamped_ids": [job_id for job_id, _ in stamps],
-        "next_at": [next_at for _, next_at in stamps],
+        "job_ids": _array(slot.job_id for slot in slots),
+        "slots": _array(slot.scheduled_for for slot in slots),
+        "run_ids": _array(slot.run_id for slot in slots),
+        "mint": _array(slot.is_minted for slot in slots),
+        "skipped": _array(slot.skipped_slots for slot in slots),
+        "send_at": _array(slot.send_at for slot in slots),
+        "stamped_ids": _array(job_id for job_id, _ in stamps),
+        "next_at": _array(next_at for _, next_at in stamps),
         "dispatcher": dispatcher,
     }
     with postgres.refusable(tx):
         return Minted(**tx.execute(statement("mint_slots"), given).mappings().one())
+
+
+def _array(values: Iterable[UUID | datetime | bool | int]) -> str:
+    """An array as one text: of a list each item is quoted by the driver and parsed by Postgres as an expression of its own.
+
+    Page: https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO
+    """
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 def quarantine(tx: Transaction, job_id: UUID, fault: str) -> None:

@@ -1,24 +1,25 @@
 """Publishing: how outbox rows become Celery messages. Nothing else of ours sends one, apart from beat.
 
-A batch costs one round trip. The messages are Celery's own, made by the app's `create_task_message`; what is left out is the
-work that `send_task` does for each of them to find out a route that the row names anyway, and its signals.
+A batch costs one round trip. The messages are Celery's own (`envelope`); what is left out is the work that `send_task` does for
+each of them to find out a route that the row names anyway, and its signals.
 Page: https://docs.celeryq.dev/en/stable/internals/protocol.html
 """
 
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import groupby
+from operator import attrgetter
 
 import redis
 import structlog
 from celery import Celery
 from kombu.exceptions import KombuError
 
-from worker_app import errors, jobs, message_guard
+from worker_app import errors, message_guard
 from worker_app.jobs import Message
 from worker_app.sync.outbox import PublishError
-from worker_app.worker import message_context
+from worker_app.worker.envelope import Envelopes
 
 CLOCK_SECONDS = 60.0  # how long a reading of Redis's clock serves
 CONNECTION_SECONDS = 10.0  # a batch waits this long for one of the app's connections
@@ -35,7 +36,7 @@ def publisher(
     that the age of a message compares one clock with itself. A message that the publish guard refuses is told in the log and
     is not sent, now or later: its row would be refused again, and all that is due behind it would wait.
     """
-    read = clock or RedisClock(client)
+    read, envelopes = clock or RedisClock(client), Envelopes(app)
 
     def publish(owed: Sequence[Message]) -> None:
         messages = [message for message in owed if _is_safe(message)]
@@ -45,10 +46,12 @@ def publisher(
             now = read.now()
             with (
                 app.producer_pool.acquire(block=True, timeout=CONNECTION_SECONDS) as producer,
-                producer.batch(max_size=len(messages)),
+                producer.channel.conn_or_acquire() as broker,
+                broker.pipeline(transaction=False) as pipe,
             ):
-                for message in messages:
-                    _publish(app, producer, message, now)
+                for queue, owned in groupby(messages, key=attrgetter("queue")):
+                    pipe.lpush(queue, *[envelopes.of(message, now) for message in owned])
+                pipe.execute()
         except (KombuError, redis.RedisError, OSError) as error:
             raise PublishError(
                 f"the broker did not take {messages[0].dedupe} and {len(messages) - 1} more: {type(error).__name__}"
@@ -70,29 +73,6 @@ def _refusal(message: Message) -> str | None:
     except errors.UnsafeMessage as error:
         return str(error)
     return None
-
-
-def _publish(app: Celery, producer: Any, message: Message, enqueued_at: float) -> None:
-    task_id, kwargs = str(jobs.message_id(message.dedupe)), dict(message.kwargs)
-    made = app.amqp.create_task_message(
-        task_id,
-        message_guard.PREFIX + message.task,
-        (),
-        kwargs,
-        root_id=task_id,
-        ignore_result=True,
-        argsrepr="()",
-        kwargsrepr=repr(kwargs),  # ids alone: Celery's careful text of unknown objects costs a fifth of a message
-    )
-    headers = message_context.headers_of(message, task_id, enqueued_at)
-    producer.publish(
-        made.body,
-        exchange="",  # the default one leads to the queue of this name
-        routing_key=message.queue,
-        headers={**made.headers, **headers},
-        serializer="json",
-        **{**made.properties, message_context.CORRELATION: headers[message_context.CORRELATION]},
-    )
 
 
 class RedisClock:
