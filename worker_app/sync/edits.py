@@ -23,11 +23,6 @@ class Changes:
     catchup_window: timedelta | None = None
     max_jitter_seconds: int | None = None
 
-    @property
-    def is_of_time(self) -> bool:
-        """Whether the slots themselves may be others."""
-        return self.cron_line is not None or self.tz is not None
-
 
 def edit(postgres: Postgres, schedule: Schedule, changes: Changes, *, least_seconds: int) -> Schedule:
     """Change a schedule, all of it or nothing. Raises UsageError as adding one does.
@@ -39,7 +34,7 @@ def edit(postgres: Postgres, schedule: Schedule, changes: Changes, *, least_seco
     with postgres.transaction() as tx:
         current = schedules.lock(tx, schedule.id)
         rules = _rules(current, changes)
-        edited = _at_other_times(current, changes, now, least_seconds) if changes.is_of_time else current
+        edited = _at_its_times(current, changes, now, least_seconds)
         schedules.rewrite(
             tx,
             replace(
@@ -50,16 +45,20 @@ def edit(postgres: Postgres, schedule: Schedule, changes: Changes, *, least_seco
                 catchup_window_seconds=int(rules.catchup_window.total_seconds()),
                 max_jitter_seconds=rules.max_jitter_seconds,
             ),
-            cron_engine=cron.ENGINE if changes.is_of_time else None,
+            cron_engine=None if edited is current else cron.ENGINE,
         )
         (written,) = schedules.schedules(tx, job_id=current.id)
     return written
 
 
-def _at_other_times(current: Schedule, changes: Changes, now: datetime, least_seconds: int) -> Schedule:
-    tz = cron.check_zone(changes.tz or current.tz)
+def _at_its_times(current: Schedule, changes: Changes, now: datetime, least_seconds: int) -> Schedule:
+    """The schedule with its line and zone; itself where they are named as they are."""
+    tz = changes.tz or current.tz
     line = current.cron_source if changes.cron_line is None else " ".join(changes.cron_line.split())
     plain = current.cron if changes.cron_line is None else cron_lines.expand(line, current.id)
+    if (line, plain, tz) == (current.cron_source, current.cron, current.tz):
+        return current
+    cron.check_zone(tz)
     next_at = cron_lines.check_distance(plain, tz, now, least_seconds, line)
     return replace(current, cron_source=line, cron=plain, tz=tz, next_run_at=next_at if current.enabled else None)
 

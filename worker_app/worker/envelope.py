@@ -22,11 +22,9 @@ from worker_app.worker import message_context
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """One message of a task on a queue, taken apart."""
+    """One message of a task on a queue."""
 
     envelope: dict[str, Any]
-    headers: dict[str, Any]
-    properties: dict[str, Any]
     embed: dict[str, Any]  # what stands in the body beside the arguments
 
 
@@ -48,8 +46,8 @@ class Envelopes:
             {
                 **model.envelope,
                 "body": b64encode(json.dumps([[], kwargs, model.embed]).encode()).decode(),
-                "headers": {**model.headers, **own, **headers},
-                "properties": {**model.properties, **tags},
+                "headers": {**model.envelope["headers"], **own, **headers},
+                "properties": {**model.envelope["properties"], **tags},
             }
         )
 
@@ -69,5 +67,4 @@ class Envelopes:
             Producer(channel, serializer="json").publish(
                 made.body, exchange="", routing_key=queue, headers=made.headers, **made.properties
             )
-            envelope = channel._get(queue)
-        return _Model(envelope, envelope["headers"], envelope["properties"], embed)
+            return _Model(channel._get(queue), embed)

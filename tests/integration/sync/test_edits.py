@@ -63,6 +63,14 @@ def test_other_rules_leave_a_due_slot_in_its_place(postgres: Postgres) -> None:
     assert dispatch.tick(postgres, "a").due == 1
 
 
+def test_line_and_zone_named_as_they_are_leave_a_due_slot_in_its_place(postgres: Postgres) -> None:
+    before = added(postgres, "H H * * *")
+    make_due(postgres)
+    after = edited(postgres, before, Changes(cron_line="H  H * * *", tz="UTC", overlap="allow"))
+    assert (after.cron, after.overlap) == (before.cron, "allow")
+    assert dispatch.tick(postgres, "a").due == 1
+
+
 def test_other_zone_alone_keeps_what_was_drawn(postgres: Postgres) -> None:
     before = added(postgres, "H H * * *")
     after = edited(postgres, before, Changes(tz="Asia/Tokyo"))
