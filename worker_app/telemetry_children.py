@@ -63,13 +63,13 @@ class _Children(Collector):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._names = {metric.name for metric in telemetry.WORKER.collect()}
-        self._read = MultiProcessCollector(None, str(folder))  # type: ignore[no-untyped-call]
 
     def collect(self) -> Iterator[Metric]:
         """One look; a gauge that another kind of process sets is none of a worker's."""
         with _TURN:
             fold_dead(self._folder)
-            found = list(self._read.collect())  # type: ignore[no-untyped-call]
+            begun = [str(path) for path in _files(self._folder) if not _is_empty(path)]
+            found = list(MultiProcessCollector.merge(begun))  # type: ignore[no-untyped-call]
         return (metric for metric in found if metric.name in self._names)
 
 
@@ -84,7 +84,8 @@ def fold_dead(folder: Path) -> None:
             if pid == NOBODY or _is_alive(pid):
                 continue
             if kind in FOLDS:
-                _fold(path, folder / f"{kind}_{NOBODY}.db", FOLDS[kind])
+                if not _is_empty(path):
+                    _fold(path, folder / f"{kind}_{NOBODY}.db", FOLDS[kind])
                 path.unlink(missing_ok=True)
             else:
                 mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
@@ -105,6 +106,11 @@ def _files(folder: Path) -> list[Path]:
 def _parts(path: Path) -> tuple[str, int]:
     found = FILE.fullmatch(path.name)
     return (found["kind"], int(found["pid"])) if found else ("", NOBODY)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether its process has only just made the file, or was killed then: the client library cannot read such a one."""
+    return path.stat().st_size == 0
 
 
 def _is_alive(pid: int) -> bool:

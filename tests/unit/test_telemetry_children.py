@@ -52,6 +52,20 @@ def test_gauges_of_the_dead_and_of_other_kinds_of_process_are_not_told(tmp_path:
     assert found["process_open_fds"] > 0
 
 
+@pytest.mark.timeout(60)
+def test_file_that_its_process_has_only_just_made_takes_nothing_from_the_others(tmp_path: Path) -> None:
+    count(tmp_path)
+    with subprocess.Popen(["true"]) as dead:
+        dead.wait(timeout=10)
+    of_dead = [tmp_path / f"{kind}_{dead.pid}.db" for kind in telemetry_children.FOLDS]
+    of_living = [tmp_path / f"{kind}_{os.getpid()}.db" for kind in telemetry_children.FOLDS]
+    for path in (*of_dead, *of_living):
+        path.touch()
+    assert told(tmp_path)["task_started_total"] == 3
+    assert not any(path.exists() for path in of_dead)
+    assert all(path.exists() for path in of_living)
+
+
 def test_files_of_the_living_stay(tmp_path: Path) -> None:
     living = tmp_path / f"gauge_livesum_{os.getpid()}.db"
     living.touch()
