@@ -7,7 +7,7 @@ from pathlib import Path
 
 from worker_app import errors
 from worker_app.api import problems
-from worker_app.cli import context
+from worker_app.cli import exits
 from worker_app.errors import DevHopsError
 
 REMEDIES = Path(__file__).with_name("errors.toml")
@@ -24,7 +24,7 @@ def tree() -> Iterator[tuple[str, ...]]:
     remedies: dict[str, str] = tomllib.loads(REMEDIES.read_text(encoding="utf-8"))
     for item in classes():
         above = "" if item is DevHopsError else str(item.__mro__[1].__name__)
-        code = context.exit_code(item.__new__(item))  # of the class alone: no field of it decides
+        code = exits.exit_code(item.__new__(item))  # of the class alone: no field of it decides
         yield item.__name__, above, str(code), _status(item), _meaning(item), remedies.pop(item.__name__)
     if remedies:
         raise KeyError(f"{REMEDIES.name} names classes that are no longer there: {', '.join(remedies)}")

@@ -283,15 +283,15 @@ def _fixed() -> str:
 
 
 def _cli() -> str:
-    return "\n\n".join(_commands(cli, click.Context(cli, info_name="dev-hops")))
+    return "\n\n".join(_commands(cli.every(), click.Context(cli, info_name="dev-hops")))
 
 
-def _commands(group: click.Group, above: click.Context) -> Iterator[str]:
-    for name, command in group.commands.items():
+def _commands(verbs: Mapping[str, click.Command], above: click.Context) -> Iterator[str]:
+    for name, command in verbs.items():
         context = click.Context(command, info_name=name, parent=above)
         if isinstance(command, click.Group):
             yield f"## {context.command_path}\n\n{_help(command)}"
-            yield from _commands(command, context)
+            yield from _commands(command.commands, context)
         else:
             level = "##" if above.parent is None else "###"
             usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])

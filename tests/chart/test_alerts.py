@@ -157,6 +157,7 @@ def test_first_command_exists(name: str) -> None:
         verbs = [word for word in words if not word.startswith("--") and word not in ("NAME", "hops")]
         assert verbs[0] in OTHER_COMMANDS[program]
         return
+    cli.every()
     command: click.Command = cli
     while isinstance(command, click.Group):
         command = command.commands[words.pop(0)]

@@ -79,7 +79,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_verbs_exist(page: Path) -> None:
     for verb, next_word in re.findall(r"\bdev-hops +([a-z][a-z-]*)(?: +([a-z][a-z-]*))?", commands(page)):
-        command = cli.commands.get(verb)
+        command = cli.every().get(verb)
         assert command is not None, f"dev-hops {verb}"
         if isinstance(command, click.Group) and next_word:
             assert next_word in command.commands, f"dev-hops {verb} {next_word}"
@@ -88,6 +88,7 @@ def test_verbs_exist(page: Path) -> None:
 def test_options_exist(page: Path) -> None:
     for line in re.findall(r"\bdev-hops +(.+)", commands(page)):
         words = line.split("#")[0].split()
+        cli.every()
         command: click.Command = cli
         while isinstance(command, click.Group) and words and words[0] in command.commands:
             command = command.commands[words.pop(0)]

@@ -1,4 +1,4 @@
-"""Context: how a command reaches the stores, and how an error becomes an exit code."""
+"""Context: how a command reaches the stores, and who gives it."""
 
 import os
 import pwd
@@ -6,20 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from worker_app import errors, runtime, settings
-
-EXIT_FAILED, EXIT_USAGE, EXIT_LATER, EXIT_CONFIGURATION = 1, 2, 75, 78
-
-
-def exit_code(error: errors.DevHopsError) -> int:
-    """The exit code of an error: 2 usage, 75 try again later, 78 configuration, 1 anything else."""
-    if isinstance(error, errors.SettingsError | errors.SchemaAhead):
-        return EXIT_CONFIGURATION
-    if isinstance(error, errors.UsageError):
-        return EXIT_USAGE
-    if isinstance(error, errors.TransientError | errors.Deferral):
-        return EXIT_LATER
-    return EXIT_FAILED
+from worker_app import runtime, settings
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import click
 from rich.console import Console
 
 from worker_app import errors, secret
-from worker_app.cli import context, output
+from worker_app.cli import context, exits, output
 from worker_app.cli.credentials import credentials_group
 from worker_app.cli.directory import org_option
 from worker_app.gate.key import Priority
@@ -93,14 +93,14 @@ def _checked(runtime: Runtime, entry: rows.Entry, source: Source | None) -> tupl
     except (errors.StoreAway, errors.SettingsError, errors.UsageError):
         raise
     except errors.RateLimited as closed:
-        return replace(unknown, reason=_closed(closed)), context.EXIT_LATER
+        return replace(unknown, reason=_closed(closed)), exits.EXIT_LATER
     except (errors.Deferral, errors.TransientError) as later:
-        return replace(unknown, reason=secret.redacted(str(later))), context.EXIT_LATER
+        return replace(unknown, reason=secret.redacted(str(later))), exits.EXIT_LATER
     except errors.PermanentError as refused:
-        return replace(unknown, reason=secret.redacted(str(refused))), context.EXIT_FAILED
+        return replace(unknown, reason=secret.redacted(str(refused))), exits.EXIT_FAILED
     told = {item.name: getattr(identity, item.name) for item in fields(Identity)}
     reason = _lacks(entry, identity)
-    return replace(unknown, **told, ok=reason is None, reason=reason), context.EXIT_FAILED if reason else 0
+    return replace(unknown, **told, ok=reason is None, reason=reason), exits.EXIT_FAILED if reason else 0
 
 
 def _closed(closed: errors.RateLimited) -> str:
@@ -135,6 +135,3 @@ def _draw(console: Console, found: Checked) -> None:
     for note in found.notes:
         console.print(f"{'':<12}{note}", markup=False)
     console.print("it is good" if found.ok else f"it is not good: {found.reason}", markup=False)
-
-
-COMMANDS: tuple[click.Command, ...] = ()

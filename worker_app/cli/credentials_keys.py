@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from worker_app import errors
-from worker_app.cli import context, output
+from worker_app.cli import context, exits, output
 from worker_app.cli.credentials import credentials_group
 from worker_app.credentials import canary, rotation
 from worker_app.credentials.rotation import Unopened
@@ -61,7 +61,7 @@ def rotate_keys(check: bool, as_json: bool) -> None:
     if isinstance(answer, Rotation):
         _note_unopened(answer.unopened)
     if not answer.done:
-        raise SystemExit(context.EXIT_FAILED)
+        raise SystemExit(exits.EXIT_FAILED)
 
 
 def _refuse_foreign(runtime: Runtime) -> None:
@@ -126,6 +126,3 @@ def _note_unopened(unopened: Sequence[Unopened]) -> None:
         output.note(f"credential {row.id} version {row.version} (key {row.key_id}) does not open, and stays as it is")
     if unopened:
         output.note("add those anew with `dev-hops credentials add --replace --revoke-old`, or remove them")
-
-
-COMMANDS: tuple[click.Command, ...] = ()

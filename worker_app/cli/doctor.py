@@ -9,7 +9,7 @@ import redis
 from rich.console import Console
 
 from worker_app import broker_health, errors, queue_depth, settings
-from worker_app.cli import context, doctor_redis, output
+from worker_app.cli import doctor_redis, exits, output
 from worker_app.credentials import canary
 from worker_app.migrate import status
 from worker_app.migrate.examination import examine
@@ -40,7 +40,7 @@ def doctor(as_json: bool) -> None:
     answer = {"settings": chosen.shown(), "checks": findings, "ok": all(item.ok for item in findings)}
     output.emit(answer, as_json=as_json, show=lambda console: _draw(console, chosen, findings))
     if not answer["ok"]:
-        raise SystemExit(context.EXIT_FAILED)
+        raise SystemExit(exits.EXIT_FAILED)
 
 
 def _findings(chosen: Settings) -> Iterator[Finding]:

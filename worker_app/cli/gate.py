@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 
 from worker_app import errors
-from worker_app.cli import context, output
+from worker_app.cli import context, exits, output
 from worker_app.gate.key import WHOLE_KEY, GateKey
 from worker_app.runtime import Runtime
 from worker_app.store import sources
@@ -100,7 +100,7 @@ def _confirm(closed: Sequence[GateView]) -> None:
         raise errors.UsageError("nobody is there to be asked whether to open it all the same: give --yes") from None
     if not is_wanted:
         output.note("nothing was changed")
-        raise SystemExit(context.EXIT_FAILED)
+        raise SystemExit(exits.EXIT_FAILED)
 
 
 def _show(console: Console, found: Sequence[GateView]) -> None:

@@ -3,35 +3,71 @@
 import io
 import os
 import sys
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 import click
 
 from worker_app import core_dumps, errors, logs, secret
-from worker_app.cli import (
-    context,
-    credentials,
-    credentials_check,
-    credentials_keys,
-    directory,
-    doctor,
-    explain,
-    fleets,
-    gate,
-    metrics,
-    metrics_recompute,
-    migrate,
-    queues,
-    reports,
-    roles,
-    runs,
-    schedules,
-    stack,
-)
+from worker_app.cli import exits
 from worker_app.cli.output import note
 
+HOLDERS: Mapping[str, tuple[str, ...]] = {  # verb -> the module that holds it, and those that add to it
+    "up": ("stack",),
+    "down": ("stack",),
+    "status": ("stack",),
+    "env": ("stack",),
+    "orgs": ("directory",),
+    "sources": ("directory",),
+    "credentials": ("credentials", "credentials_check", "credentials_keys"),
+    "schedules": ("schedules",),
+    "sync": ("runs",),
+    "runs": ("runs",),
+    "explain": ("explain",),
+    "metrics": ("metrics", "metrics_recompute"),
+    "reports": ("reports",),
+    "queues": ("queues",),
+    "fleets": ("fleets",),
+    "gate": ("gate",),
+    "doctor": ("doctor",),
+    "migrate": ("migrate",),
+    "worker": ("roles",),
+    "beat": ("roles",),
+    "api": ("roles",),
+    "flower": ("roles",),
+    "probe": ("roles",),
+}
+ROLES = "worker_app.cli.roles"  # the image's command line gives a worker every variable, also those that are not set
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class Verbs(click.Group):
+    """Verbs that are imported where they are named: a worker starts without what only `migrate` needs.
+
+    Page: https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subcommands
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the name of click
+        """Their names, in the order in which a newcomer needs them."""
+        return list(HOLDERS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - the name of click
+        """The verb of this name, None for one that is not there."""
+        if cmd_name not in self.commands and cmd_name in HOLDERS:
+            holder, *_ = [import_module(f"worker_app.cli.{name}") for name in HOLDERS[cmd_name]]
+            for command in holder.COMMANDS:
+                if holder.__name__ != ROLES:
+                    _check_texts(command)
+                self.add_command(command)
+        return self.commands.get(cmd_name)
+
+    def every(self) -> Mapping[str, click.Command]:
+        """name -> verb, all of them."""
+        context = click.Context(self)
+        return {name: command for name in HOLDERS if (command := self.get_command(context, name))}
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="dev-hops", prog_name="dev-hops")
 def cli() -> None:
     """Keep development data in sync and turn it into developer-health metrics.
@@ -68,33 +104,6 @@ def _check_texts(command: click.Command) -> None:
             parameter.callback = _given
 
 
-MODULES = (
-    stack,
-    directory,
-    credentials,
-    credentials_check,
-    credentials_keys,
-    schedules,
-    runs,
-    explain,
-    metrics,
-    metrics_recompute,
-    reports,
-    queues,
-    fleets,
-    gate,
-    doctor,
-    migrate,
-    roles,
-)
-
-for module in MODULES:
-    for command in module.COMMANDS:
-        if module is not roles:  # the image's command line gives a worker every variable, also those that are not set
-            _check_texts(command)
-        cli.add_command(command)
-
-
 def main() -> None:
     """Run the command line; a known error is one message and its exit code, never a traceback."""
     for closed in ("stdout", "stderr"):
@@ -114,11 +123,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except OSError as error:
         note(f"Error: the output cannot be written: {error.strerror}")
-        sys.exit(context.EXIT_FAILED)
+        sys.exit(exits.EXIT_FAILED)
     except errors.DevHopsError as error:
         note(f"Error: {secret.redacted(str(error))}")
         if isinstance(error, errors.StoreAway):
             note(
                 "look whether the store runs and whether its address is right: `dev-hops doctor` asks each; nothing was lost"
             )
-        sys.exit(context.exit_code(error))
+        sys.exit(exits.exit_code(error))

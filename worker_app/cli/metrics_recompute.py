@@ -53,6 +53,3 @@ def recompute(org_name: str | None, start: datetime | None, end: datetime | None
 def _table(ordered: list[Recomputation]) -> Callable[[Console], None]:
     rows = [(item.org, item.days, item.run) for item in ordered]
     return output.table("ORGANISATION", "DAYS", "RUN", rows=rows, empty="there is no organisation yet")
-
-
-COMMANDS: tuple[click.Command, ...] = ()

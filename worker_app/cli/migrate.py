@@ -5,7 +5,7 @@ from dataclasses import asdict
 import click
 
 from worker_app import settings
-from worker_app.cli import context, output
+from worker_app.cli import context, exits, output
 from worker_app.migrate import clickhouse, postgres
 from worker_app.migrate.examination import examine
 from worker_app.migrate.status import Status
@@ -13,9 +13,9 @@ from worker_app.migrate.status import Status
 EXIT_CODES = {
     "current": 0,
     "ahead": 0,
-    "behind": context.EXIT_LATER,
-    "disagrees": context.EXIT_FAILED,
-    "unusable": context.EXIT_CONFIGURATION,
+    "behind": exits.EXIT_LATER,
+    "disagrees": exits.EXIT_FAILED,
+    "unusable": exits.EXIT_CONFIGURATION,
 }
 
 
@@ -67,7 +67,7 @@ def migrate_status(check: bool, as_json: bool) -> None:
 def _exit_code(seen: tuple[Status, ...]) -> int:
     """The worst of all: what a person has to mend before what time mends."""
     codes = {EXIT_CODES[item.state] for item in seen}
-    worst_first = (context.EXIT_FAILED, context.EXIT_CONFIGURATION, context.EXIT_LATER)
+    worst_first = (exits.EXIT_FAILED, exits.EXIT_CONFIGURATION, exits.EXIT_LATER)
     return next((code for code in worst_first if code in codes), 0)
 
 

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import click
 
 from worker_app import errors, settings, telemetry_children
-from worker_app.cli import context, output
+from worker_app.cli import exits, output
 from worker_app.settings import Settings
 
 FLOWER_TASKS = 10_000  # kept in memory; Flower's own 100,000 eat it
@@ -183,7 +183,7 @@ def probe(what: str, role: str | None, max_age: float, as_json: bool) -> None:
         is_ok, why = _has_sign(chosen.run_dir, role, what, max_age)
     answer = {"role": role, "what": what, "ok": is_ok, "reason": why}
     output.emit(answer, as_json=as_json, show=output.sentence(f"{role} {what}: {'ok' if is_ok else why}"))
-    raise SystemExit(0 if is_ok else context.EXIT_FAILED)
+    raise SystemExit(0 if is_ok else exits.EXIT_FAILED)
 
 
 def _written_role(folder: Path) -> str:

@@ -6,7 +6,7 @@ import click
 from rich.console import Console
 
 from worker_app import errors, jobs
-from worker_app.cli import context, output, progress
+from worker_app.cli import context, exits, output, progress
 from worker_app.cli.directory import org_option
 from worker_app.jobs import RunState
 from worker_app.runtime import Runtime
@@ -132,7 +132,7 @@ def retry_run(run: str, as_json: bool) -> None:
 def _finish(view: RunView, as_json: bool) -> None:
     output.emit(view, as_json=as_json, show=lambda console: _show(console, view))
     if view.state != RunState.SUCCEEDED:
-        raise SystemExit(context.EXIT_FAILED)
+        raise SystemExit(exits.EXIT_FAILED)
 
 
 def _show(console: Console, view: RunView) -> None:

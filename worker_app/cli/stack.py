@@ -12,7 +12,7 @@ import psutil
 from rich.console import Console
 
 from worker_app import errors, settings
-from worker_app.cli import context, local, local_demo, local_summary, output
+from worker_app.cli import exits, local, local_demo, local_summary, output
 from worker_app.embedded import process, supervisor
 from worker_app.embedded.folder import Folder, is_alive, wait_for_end
 
@@ -118,7 +118,7 @@ def _detached(wanted: local.Wanted, as_json: bool) -> None:
         if not is_alive(child):
             tail = process.last_lines(log, since_bytes=seen)
             output.note(f"`up` ended with {child.returncode}; {log} says:\n{tail}")
-            raise SystemExit(child.returncode if child.returncode > 0 else context.EXIT_FAILED)
+            raise SystemExit(child.returncode if child.returncode > 0 else exits.EXIT_FAILED)
         if time.monotonic() >= deadline:
             raise errors.TransientError(f"`up` is not ready after {DETACH_SECONDS:.0f} s; it goes on, look at {log}")
         time.sleep(0.1)
@@ -162,7 +162,7 @@ def status(folder: Path | None, as_json: bool) -> None:
     summary = local_summary.summary(place)
     output.emit(summary, as_json=as_json, show=lambda console: local_summary.draw(console, place, summary))
     if not summary["running"]:
-        raise SystemExit(context.EXIT_FAILED)
+        raise SystemExit(exits.EXIT_FAILED)
 
 
 @click.command()

@@ -181,7 +181,7 @@ def test_secret_is_no_argument(made: Seed) -> None:
     result = invoked("add", "main", CANARY, *GITHUB)
     assert isinstance(result.exception, errors.UsageError)
     assert CANARY not in result.output + str(result.exception)
-    group = cli.commands["credentials"]
+    group = cli.every()["credentials"]
     assert isinstance(group, click.Group)
     named = {name for command in group.commands.values() for item in command.params for name in item.opts}
     assert named & {"--token", "--secret", "--password", "--private-key"} == set()

@@ -16,7 +16,7 @@ from tests.processes import DEV_HOPS, wait_for
 from tests.seed import column, execute
 from tests.waiting import deferred, github, published, queued
 from worker_app import errors
-from worker_app.cli import context
+from worker_app.cli import exits
 from worker_app.cli.main import cli
 from worker_app.gate.gate import Gate
 from worker_app.gate.key import GateKey
@@ -214,7 +214,7 @@ def test_redis_that_is_away_is_said_with_its_remedy(words: tuple[str, ...], monk
     monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1/0")
     with pytest.raises(errors.StoreAway, match="look at REDIS_URL") as told:
         run("gate", *words)
-    assert context.exit_code(told.value) == 75
+    assert exits.exit_code(told.value) == 75
 
 
 def test_queues_show_what_a_closed_gate_holds_back(postgres: Postgres, gate: Gate, redis_client: redis.Redis) -> None:

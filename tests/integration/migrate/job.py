@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from worker_app import errors
-from worker_app.cli.context import exit_code
+from worker_app.cli.exits import exit_code
 from worker_app.migrate import steps
 from worker_app.migrate.postgres import migrate_postgres
 
