@@ -156,10 +156,7 @@ class Message:
     queue: str
     kwargs: Mapping[str, str] = field(default_factory=dict)
     age_seconds: float = 0.0  # since it might leave, when it was claimed; database clock
-    org_id: UUID | None = None  # whose it is; for log lines
-    origin: Mapping[str, str] = field(
-        default_factory=dict
-    )  # what it is about, for log lines: correlation_id, run_id, …
+    origin: Mapping[str, str] = field(default_factory=dict)  # what it is about, for log lines: org_id, run_id, …
 
 
 def instant_text(instant: datetime | None) -> str:

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 
 from worker_app.jobs import Message
 from worker_app.store.postgres import Transaction, statement
@@ -22,16 +21,7 @@ class Backlog:
 def exchange(tx: Transaction, token: UUID, published: Sequence[int], held_queues: Sequence[str] = ()) -> list[Message]:
     """Forget the published ids that `token` still holds, and take up to 25 due messages for 30 seconds, none for held queues."""
     given = {"token": token, "published": list(published), "held": list(held_queues)}
-    rows = tx.execute(statement("exchange_messages"), given)
-    return [
-        Message(row.id, row.dedupe, row.task, row.queue, row.kwargs, row.age, row.org_id, origin=_origin(row))
-        for row in rows
-    ]
-
-
-def _origin(row: Row[Any]) -> dict[str, str]:
-    told = {name: getattr(row, name) for name in ("correlation_id", "provider", "run_id", "batch_id")}
-    return {name: str(value) for name, value in told.items() if value is not None}
+    return [Message(*row) for row in tx.execute(statement("exchange_messages"), given)]
 
 
 def delete(tx: Transaction, token: UUID, ids: Sequence[int]) -> None:

@@ -88,19 +88,17 @@ class Postgres:
 
         Raises StoreAway when Postgres does not answer or gave up on a lock, so that callers know that another try helps.
         """
-        try:
-            with self.engine.begin() as connection:
-                yield connection
-        except (OperationalError, InterfaceError, PoolTimeout, TimeoutError) as error:
-            raise errors.StoreAway(f"Postgres does not answer: {_first_line(error)}") from error
-        except DBAPIError as error:
-            if error.connection_invalidated or getattr(error.orig, "pgcode", None) in (
-                DEADLOCK,
-                SERIALIZATION,
-                LOCK_TIMEOUT,
-            ):
-                raise errors.StoreAway(f"Postgres gave up: {_first_line(error)}") from error
-            raise
+        with _told_apart(), self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def statements(self) -> Iterator[Transaction]:
+        """A connection on which every statement is a transaction of its own, for many in a row: one round trip each.
+
+        Raises StoreAway as `transaction` does.
+        """
+        with _told_apart(), self.engine.connect() as connection:
+            yield connection.execution_options(isolation_level="AUTOCOMMIT")
 
     def now(self) -> datetime:
         """The database's clock, aware UTC: the only clock that decides what is due."""
@@ -110,6 +108,23 @@ class Postgres:
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
+
+
+@contextmanager
+def _told_apart() -> Iterator[None]:
+    """What time may mend becomes StoreAway; a fault of the statement stays what it is."""
+    try:
+        yield
+    except (OperationalError, InterfaceError, PoolTimeout, TimeoutError) as error:
+        raise errors.StoreAway(f"Postgres does not answer: {_first_line(error)}") from error
+    except DBAPIError as error:
+        if error.connection_invalidated or getattr(error.orig, "pgcode", None) in (
+            DEADLOCK,
+            SERIALIZATION,
+            LOCK_TIMEOUT,
+        ):
+            raise errors.StoreAway(f"Postgres gave up: {_first_line(error)}") from error
+        raise
 
 
 def now(tx: Transaction) -> datetime:

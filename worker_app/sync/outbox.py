@@ -73,19 +73,19 @@ class Relay:
         claimed: list[int] = []
         sent: list[int] = []
         try:
-            for batch in count():
-                if self._is_stopped:
-                    break
-                if batch % LOOK_EVERY == 0:
-                    held = self._held_queues()
-                with self._postgres.transaction() as tx:
-                    messages = outbox.exchange(tx, token, sent, held)
-                claimed, sent = [message.id for message in messages], []
-                if not messages:
-                    break
-                self._publish(messages)
-                sent, total = claimed, total + len(messages)
-                _tell(messages)
+            with self._postgres.statements() as connection:
+                for batch in count():
+                    if self._is_stopped:
+                        break
+                    if batch % LOOK_EVERY == 0:
+                        held = self._held_queues()
+                    messages = outbox.exchange(connection, token, sent, held)
+                    claimed, sent = [message.id for message in messages], []
+                    if not messages:
+                        break
+                    self._publish(messages)
+                    sent, total = claimed, total + len(messages)
+                    _tell(messages)
         except PublishError:
             self._settle(token, claimed, sent)
             raise

@@ -22,8 +22,7 @@ LONGEST = 200  # characters of a foreign header that a log line takes over
 
 def headers_of(message: Message, task_id: str, moment: float) -> dict[str, Any]:
     """The headers of a message that the outbox owed."""
-    org = {} if message.org_id is None else {"org_id": str(message.org_id)}
-    return {CORRELATION: task_id, **org, **message.origin, enqueued.HEADER: moment}
+    return {CORRELATION: task_id, **message.origin, enqueued.HEADER: moment}
 
 
 def headers_of_now(given: Mapping[str, Any] | None, moment: float) -> dict[str, Any]:

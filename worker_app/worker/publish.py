@@ -63,7 +63,7 @@ def publisher(
 def _is_safe(message: Message) -> bool:
     refusal = _refusal(message)
     if refusal is not None:
-        log.error("outbox.message_refused", error=refusal, org_id=str(message.org_id), dedupe=message.dedupe)
+        log.error("outbox.message_refused", error=refusal, org_id=message.origin.get("org_id"), dedupe=message.dedupe)
     return refusal is None
 
 

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -64,6 +65,44 @@ def test_error_rolls_everything_back(postgres: Postgres) -> None:
     with pytest.raises(ZeroDivisionError):
         work()
     assert column(postgres, "SELECT count(*) FROM fleet_state") == [0]
+
+
+@pytest.mark.integration
+def test_statements_in_a_row_are_committed_one_by_one_and_leave_the_connection_as_it_was(database_url: str) -> None:
+    alone, other = Postgres(database_url, pool_size=1), Postgres(database_url, pool_size=1)
+    add = "INSERT INTO fleet_state (key, value) VALUES ('{}', 'v')"
+
+    def add_one_and_fail() -> None:
+        with alone.statements() as connection:
+            connection.exec_driver_sql("SET LOCAL work_mem = '5MB'; " + add.format("kept"))
+            assert column(other, "SELECT key FROM fleet_state") == ["kept"]
+            assert connection.exec_driver_sql("SHOW work_mem").scalar_one() != "5MB"
+            assert connection.exec_driver_sql("SELECT pg_current_xact_id_if_assigned()").scalar_one() is None
+            raise ZeroDivisionError
+
+    def add_another_in_a_transaction_and_fail() -> None:
+        with alone.transaction() as tx:
+            tx.exec_driver_sql(add.format("not kept"))
+            raise ZeroDivisionError
+
+    with closing(alone), closing(other):
+        for work in (add_one_and_fail, add_another_in_a_transaction_and_fail):
+            with pytest.raises(ZeroDivisionError):
+                work()
+        assert column(other, "SELECT key FROM fleet_state") == ["kept"]
+
+
+@pytest.mark.integration
+def test_server_that_goes_away_between_two_statements_is_a_store_that_is_away(postgres: Postgres) -> None:
+    def ask_twice() -> None:
+        with postgres.statements() as connection:
+            (pid,) = connection.exec_driver_sql("SELECT pg_backend_pid()").one()
+            execute(postgres, f"SELECT pg_terminate_backend({pid}, 5000)")
+            connection.exec_driver_sql("SELECT 1")
+
+    with pytest.raises(errors.StoreAway):
+        ask_twice()
+    assert column(postgres, "SELECT 1") == [1]
 
 
 @pytest.mark.integration

@@ -34,14 +34,13 @@ def app(redis_url: str) -> Iterator[Celery]:
 def owed(task: str, number: int = 0) -> Message:
     (name,) = message_guard.ARGUMENTS[task]
     subject = str(UUID(int=number + 1))
-    origin = {"correlation_id": subject, "provider": "git", "run_id": subject}
+    origin = {"org_id": str(uuid4()), "correlation_id": subject, "provider": "git", "run_id": subject}
     return Message(
         number,
         f"run/{subject}/dispatch/1",
         task,
         queues.TASK_QUEUES[task],
         {name: subject},
-        org_id=uuid4(),
         origin=origin,
     )
 
@@ -90,7 +89,7 @@ def test_envelopes_of_one_task_share_nothing_that_differs(app: Celery) -> None:
     made = [read(envelopes.of(message, MOMENT)) for message in messages]
     assert [item["body"][1] for item in made] == [dict(message.kwargs) for message in messages]
     assert [item["headers"]["id"] for item in made] == [str(jobs.message_id(message.dedupe)) for message in messages]
-    assert [item["headers"]["org_id"] for item in made] == [str(message.org_id) for message in messages]
+    assert [item["headers"]["org_id"] for item in made] == [message.origin["org_id"] for message in messages]
     assert read(envelopes.of(messages[0], MOMENT)) == made[0]
 
 

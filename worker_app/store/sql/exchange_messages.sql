@@ -17,8 +17,9 @@ claimed AS (
             CAST(extract(epoch FROM clock_timestamp() - due.available_at) AS double precision) AS age,
             CAST(substring(o.kwargs ->> 'batch_id' FROM '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$') AS uuid) AS batch,
             CAST(substring(o.kwargs ->> 'run_id' FROM '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$') AS uuid) AS run)
-SELECT c.id, c.dedupe, c.task, c.queue, c.kwargs, c.org_id, c.age, b.id AS batch_id, r.id AS run_id,
-       coalesce(b.provider, r.provider) AS provider, coalesce(r.params ->> 'follows', CAST(r.id AS text)) AS correlation_id
+SELECT c.id, c.dedupe, c.task, c.queue, c.kwargs, c.age, jsonb_strip_nulls(jsonb_build_object(
+         'org_id', c.org_id, 'provider', coalesce(b.provider, r.provider), 'run_id', r.id, 'batch_id', b.id,
+         'correlation_id', coalesce(r.params ->> 'follows', CAST(r.id AS text)))) AS origin
 FROM claimed c
 LEFT JOIN sync_batches b ON b.id = c.batch
 LEFT JOIN sync_runs r ON r.id = coalesce(b.run_id, c.run)
