@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 UNIT := tests/unit
-WORKERS ?= 3
+WORKERS ?= 4
 IMAGE ?= dev-hops
 # The network of this machine, so that a build reaches what this machine reaches: a proxy or a mirror on loopback included.
 BUILD_NETWORK ?= host
