@@ -2,7 +2,7 @@
 -- relay holds. 25 bounds the duplicates of one kill. Never "id above the last seen": a lower serial may commit later. The held
 -- queues are full; their messages stay here. What a crash of Postgres takes back is published a second time, so that no
 -- commit needs to wait for the disk. What a message is about comes along for log lines; the metrics run that follows a sync run
--- names that one.
+-- names that one. The columns are the fields of `jobs.Message`, in their order.
 SET LOCAL synchronous_commit = off;
 WITH published AS (
   DELETE FROM task_outbox WHERE id = ANY (CAST(:published AS bigint[])) AND claim_token = :token),
