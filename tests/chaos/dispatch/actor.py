@@ -25,7 +25,7 @@ from sqlalchemy import text
 from celery_utils import PerformanceProfile, create_worker_app
 from tests.chaos.dispatch import points, seams
 from tests.chaos.dispatch.seams import Seams
-from worker_app import errors, jobs, queues, runtime, settings, tasks
+from worker_app import errors, jobs, queues, retry, runtime, settings, tasks
 from worker_app.jobs import Message
 from worker_app.records import Commit, Cursor, Page, Reader, Source, Walk
 from worker_app.runtime import Runtime
@@ -39,6 +39,9 @@ SLOTS = 4
 FIRST_QUEUE = "scheduler"
 QUEUES = ("sync", "sync.git", "metrics")
 IDLE_SECONDS = 0.03
+MAX_ATTEMPTS = (
+    100  # chance may kill the last batches of a run more than five times; that one is given up then is not shown here
+)
 BROKEN = "/broken/"  # a source of this name cannot be read
 PAGES = 2
 PER_PAGE = 3
@@ -134,6 +137,7 @@ class Actor:
     def __init__(self, orders: Orders) -> None:
         self.orders = orders
         chosen = _settings(orders)
+        retry.MAX_ATTEMPTS = MAX_ATTEMPTS
         self.postgres = Postgres(orders.database_url, pool_size=2 * SLOTS + 2, application_name=orders.name)
         self.redis = runtime.redis_client(orders.redis_url, connections=SLOTS + 2)
         self.seams = Seams(orders.mark, orders.point, orders.passage, is_stopped=orders.is_stopped)

@@ -9,6 +9,7 @@ import pytest
 from tests.chaos.dispatch import judge
 from tests.chaos.dispatch.fleet import Fleet
 from tests.chaos.dispatch.load import Load
+from tests.seed import column
 
 pytestmark = pytest.mark.integration
 BATCHES = 50
@@ -77,4 +78,5 @@ def test_two_hundred_runs_of_fifty_batches_are_finished_once_each(load: Load, fl
     judge.check_batches(load)
     doubled = judge.check_messages(fleet, load.postgres)
     judge.say(f"{len(fleet.kills)} kills, {len(load.slots)} runs finished once, {doubled} messages doubled")
+    judge.say(f"most often lost: {column(load.postgres, 'SELECT max(attempt) FROM sync_batches')} times a batch")
     judge.say(judge.table(judge.recoveries(fleet, load.postgres)))
